@@ -5,7 +5,7 @@
 # cloud-init runs it as root, at a machine's first boot and no other. It holds no secret: the runner API knows the machine
 # by the signature of its own role. From `systemctl start` on, machine/muster.service sees to everything, the end included.
 #
-# Optional: what machine/machine.py and machine/prepare.sh name, MUSTER_HOME, MUSTER_UNITS, MUSTER_PER_BOOT,
+# Optional: what machine/machine.py, machine/prepare.sh and machine/agent.sh name, MUSTER_HOME, MUSTER_UNITS, MUSTER_PER_BOOT,
 # MUSTER_MAX_LIFETIME_SECONDS, MUSTER_LIFETIME_GRACE_SECONDS.
 set -euo pipefail
 # There is nobody yet who could tell, and nothing to wait for.

@@ -16,6 +16,9 @@ import stat, subprocess, sys, threading, time, urllib.error, urllib.request
 HOME = os.path.dirname(os.path.abspath(__file__))
 SOCKET = os.path.join(HOME, "socket")
 AGENT = "muster-runner.service"
+ARCHES = {"x86_64": "x64", "aarch64": "arm64"}
+# How the agent ends when GitHub calls it too old, since 2.333.0 (Constants.cs, `RunnerVersionDeprecated`).
+TOO_OLD = 7
 HOOKS = {"job-started": "ACTIONS_RUNNER_HOOK_JOB_STARTED", "job-completed": "ACTIONS_RUNNER_HOOK_JOB_COMPLETED"}
 # A proxy would be handed the machine's credentials.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -122,9 +125,9 @@ def report(body, tries):
 def register():
     """The configuration, or none where Muster wants this machine gone and needs no report of it."""
     end = time.monotonic() + int(setting("MUSTER_REGISTER_LIMIT_SECONDS", "480"))
-    attempt = 0
+    attempt, told = 0, {"arch": ARCHES.get(os.uname().machine), "agent": agents_version()}
     while True:
-        status, answer = ask("/runner/register", {}, 30)
+        status, answer = ask("/runner/register", told, 30)
         if status == 200:
             return answer
         action = answer.get("action")
@@ -279,6 +282,25 @@ def run(command, **given):
         raise SystemExit(f"exit code {code}")
 
 
+def agents_version():
+    """Of the agent that the image has brought; none where there is none that runs."""
+    user, listener = pwd.getpwnam(USER), os.path.join(RUNNER_DIR, "bin", "Runner.Listener")
+    # It leaves a log in its folder, which the agent must be able to write too.
+    given = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user.pw_uid != os.getuid() else {}
+    pipe = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    try:
+        said = subprocess.run([listener, "--version"], cwd=RUNNER_DIR, timeout=60, check=False, text=True, **pipe, **given).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"^(\d+\.\d+\.\d+)\s*$", said, re.M)
+    return found and found[1]
+
+
+def take_agent(agent):
+    """Another agent than the image's: the one that Muster names, or the newest there is."""
+    run(["/bin/bash", HOME + "/agent.sh", *filter(None, (agent.get("url"), agent.get("sha256")))])
+
+
 def pairs(path):
     """`NAME=value` of a file, as an image has it in /etc/environment."""
     try:
@@ -319,12 +341,20 @@ def start_agent(config, clean):
     """The configuration is a credential: it is no argument, and in a file for root until the agent has started. The agent
     reads the variable and drops it (CommandSettings.cs)."""
     given = {**clean, **{name: f"{HOME}/{hook}.sh" for hook, name in HOOKS.items()},
+             "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
              "ACTIONS_RUNNER_INPUT_JITCONFIG": config["encoded_jit_config"]}
     quoted = [name + '="' + re.sub(r'(["\\`$])', r"\\\1", value) + '"\n' for name, value in given.items()]
     write(HOME + "/environment", "".join(quoted), 0o600)
     if systemctl("start", AGENT):
         raise SystemExit("the runner does not start")
     write(HOME + "/environment", "", 0o600)  # systemd reads it again for ExecStopPost=, so it stays
+
+
+def agents_end():
+    """Its exit code as far as it says something: run.sh makes 0 of every other end."""
+    shown = subprocess.run(["systemctl", "show", "--property=ExecMainStatus", "--value", AGENT],
+                           stdout=subprocess.PIPE, check=False, text=True).stdout
+    return TOO_OLD if shown.strip() == str(TOO_OLD) else 0
 
 
 def let_jobs_be_root(sudoers="/etc/sudoers.d/muster"):
@@ -380,7 +410,7 @@ def last_lines():
 
 
 def main():
-    ended, name, why, config = threading.Event(), None, None, {}
+    ended, name, why, config, code = threading.Event(), None, None, {}, 0
     signal.signal(signal.SIGUSR1, lambda *_: ended.set())  # the agent's unit tells its end (ExecStopPost=)
     # Somebody else shuts the system down, or this was the machine's longest life.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
@@ -389,6 +419,8 @@ def main():
         config = register()
         if config is None:
             return 0
+        if config.get("agent") is not None:
+            take_agent(config["agent"])
         clean, images = environments(config)
         write(HOME + "/hooks.json", json.dumps(images), 0o644)
         ours = pwd.getpwuid(os.getuid()).pw_name
@@ -413,7 +445,8 @@ def main():
         started = {"event": "runner-started", "runner_name": name}
         threading.Thread(target=report, args=(started, 3), daemon=True).start()
         ended.wait()
-        say("muster: the runner ended")
+        code = agents_end()
+        say("muster: the runner ended" + (", since GitHub calls it too old" if code else ""))
     except BaseException as error:
         why = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
         say(f"muster: {'the machine ends' if name else 'booting failed'} ({why})")
@@ -426,7 +459,7 @@ def main():
             say(f"muster: the logs could not be sent within {SEND_LIMIT} seconds")
     tries = 1 if why == "told to end" else 5  # what cannot succeed any more is not tried again
     if name:
-        report({"event": "exited", "runner_name": name, "code": 0}, tries)
+        report({"event": "exited", "runner_name": name, "code": code}, tries)
     else:
         report({"event": "boot-failed", "log": last_lines()}, tries)
     return 0 if why is None else 1

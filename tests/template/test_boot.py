@@ -1,18 +1,21 @@
 """What boots a machine reaches it, and fits into user data."""
 
 import ast
+import hashlib
 import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import pwd
 import re
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
 from rendered import ROOT, Rendered, rendered
 
-SCRIPT = ROOT / "infra/machine/prepare.sh"
+SCRIPTS = [ROOT / "infra/machine" / name for name in ("prepare.sh", "agent.sh")]
 
 
 def synchronizer():
@@ -85,11 +88,12 @@ class UserData(unittest.TestCase):
 
 
 def function_of(name):
-    """One function of the script, as it stands there: a line, or up to the bracket that closes it."""
+    """One function of the scripts, as it stands there: a line, or up to the bracket that closes it."""
     body = r"(?: [^\n]*}\n|\n.*?^}\n)"
-    found = re.search(rf"^{name}\(\) {{{body}", SCRIPT.read_text(encoding="utf-8"), re.M | re.S)
+    text = "".join(script.read_text(encoding="utf-8") for script in SCRIPTS)
+    found = re.search(rf"^{name}\(\) {{{body}", text, re.M | re.S)
     if not found:
-        raise AssertionError(f"{SCRIPT} has no function {name}")
+        raise AssertionError(f"no script has a function {name}")
     return found[0]
 
 
@@ -162,6 +166,71 @@ class Packages(unittest.TestCase):
         self.assertIn("docker git ", calls[2])
         self.assertEqual(calls[-1], "systemctl enable --now docker")
         self.assertEqual((conf, code), ("", 0))
+
+
+class Agent(unittest.TestCase):
+    """agent.sh, with a folder for a server."""
+
+    def setUp(self):
+        self.root = pathlib.Path(self.enterContext_(tempfile.TemporaryDirectory()))
+        (self.root / "new/bin").mkdir(parents=True)
+        (self.root / "new/run.sh").write_text("new")
+        (self.root / "new/bin/Runner.Listener").write_text("new")
+        self.archive = self.root / "archive.tar.gz"
+        with tarfile.open(self.archive, "w:gz") as tar:
+            tar.add(self.root / "new", ".")
+        self.digest = hashlib.sha256(self.archive.read_bytes()).hexdigest()
+
+    def enterContext_(self, manager):  # `enterContext` came with Python 3.11
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+    def take(self, *arguments, before=None):
+        """What is in the agent's folder, what was said, and the exit code."""
+        home = self.root / "agent"
+        for path, text in (before or {}).items():
+            (home / path).parent.mkdir(parents=True, exist_ok=True)
+            (home / path).write_text(text)
+            (home / path).chmod(0o755)
+        user = pwd.getpwuid(os.getuid()).pw_name
+        given = {"PATH": f"{self.root}:{os.environ['PATH']}", "MUSTER_RUNNER_DIR": str(home), "MUSTER_RUNNER_USER": user}
+        done = subprocess.run(["/bin/bash", SCRIPTS[1], *arguments], env=given, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        files = {str(path.relative_to(home)): path.read_text() for path in home.rglob("*") if path.is_file()}
+        return files, done.stdout, done.returncode
+
+    NEW = {"run.sh": "new", "bin/Runner.Listener": "new"}
+
+    def test_the_archive_that_github_lists_takes_the_place_of_an_old_agent(self):
+        old = {"run.sh": "old", "bin/old.dll": "old", "externals/node20": "old", ".env": "MINE=1"}
+        files, said, code = self.take(f"file://{self.archive}", self.digest, before=old)
+        self.assertEqual((files, code), ({**self.NEW, ".env": "MINE=1"}, 0), said)
+        self.assertIn(f"taking the runner from file://{self.archive}", said)
+        self.assertNotIn("not checked", said)
+
+    def test_another_archive_changes_nothing(self):
+        files, said, code = self.take(f"file://{self.archive}", "0" * 64, before={"run.sh": "old"})
+        self.assertEqual((files, code), ({"run.sh": "old"}, 1))
+        self.assertIn("not the archive that GitHub lists", said)
+
+    def test_one_without_a_digest_is_taken_and_told_of(self):
+        files, said, code = self.take(f"file://{self.archive}")
+        self.assertEqual((files, code), (self.NEW, 0), said)
+        self.assertIn("it is not checked", said)
+
+    def test_without_an_address_it_is_the_newest_release(self):
+        (self.root / "curl").write_text(f"""#!/bin/bash
+            echo "$*" >>{self.root}/asked
+            case "$*" in */latest) echo https://github.com/actions/runner/releases/tag/v2.336.0 ;; *) cp {self.archive} "${{6}}" ;; esac""")
+        (self.root / "curl").chmod(0o755)
+        files, said, code = self.take()
+        self.assertEqual((files, code), (self.NEW, 0), said)
+        self.assertRegex((self.root / "asked").read_text(), r"releases/download/v2.336.0/actions-runner-linux-(x64|arm64)-2.336.0.tar.gz\n$")
+
+    def test_no_answer_is_no_agent(self):
+        files, _, code = self.take(f"file://{self.root}/nothing", self.digest)
+        self.assertEqual((files, code != 0), ({}, True))
 
 
 class Header(unittest.TestCase):

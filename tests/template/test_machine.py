@@ -121,6 +121,35 @@ class Calls(Case):
                 kind(Credentials(*KEYS.values()), service, "eu-central-1").add_auth(request)
             self.assertEqual(ours["authorization"], request.headers["Authorization"], service)
 
+    def test_the_images_agent_is_told_before_it_is_configured(self):
+        arch = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine)
+        listener = self.root / "bin/Runner.Listener"
+        listener.parent.mkdir()
+        for text, version in (("echo 2.336.0", "2.336.0"), ("echo An error occurred: 1.2.3; exit 1", None), ("exec /nothing", None)):
+            listener.write_text(f'#!/bin/bash\n[ "$*" = --version ] || exit 1\n{text}\n')
+            listener.chmod(0o755)
+            self.machine.register()
+            self.assertEqual(self.api.calls[-1], ("/runner/register", {"arch": arch, "agent": version}), text)
+        listener.unlink()
+        self.machine.register()
+        self.assertEqual(self.api.calls[-1], ("/runner/register", {"arch": arch, "agent": None}))
+
+    def test_another_agent_is_taken_by_its_address_and_its_digest(self):
+        (self.root / "agent.sh").write_text('echo "taken: $# $*"')
+        for agent, said in (({"version": "2.336.0", "url": "https://a/b", "sha256": "ab"}, "taken: 2 https://a/b ab"),
+                            ({"version": "2.336.0", "url": "https://a/b", "sha256": None}, "taken: 1 https://a/b"), ({}, "taken: 0 ")):
+            self.machine.take_agent(agent)
+            self.assertEqual(self.said.getvalue().splitlines()[-1], said)
+        (self.root / "agent.sh").write_text("exit 3")
+        with self.assertRaises(SystemExit):
+            self.machine.take_agent({})
+
+    def test_the_agents_end_is_told_where_it_was_too_old(self):
+        for status, code in (("7", 7), ("0", 0), ("143", 0), ("", 0)):
+            self.command("systemctl", f"echo {status}")
+            self.assertEqual(self.machine.agents_end(), code)
+        self.assertEqual(self.commands()[-1], "systemctl show --property=ExecMainStatus --value muster-runner.service")
+
     def test_a_configuration_is_asked_for_until_it_comes(self):
         self.api.answers["/runner/register"] = [(503, "no json"), (403, {"retry_after_seconds": 0}), (200, {"runner_name": "r-1"})]
         os.environ["MUSTER_REGISTER_LIMIT_SECONDS"] = "5"

@@ -52,7 +52,7 @@ class Api(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        told = {"at": time.monotonic(), "event": body.get("event", "register")}
+        told = {"at": time.monotonic(), "event": body.get("event", "register"), "code": body.get("code")}
         with open(self.server.calls, "a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
         if self.path == "/runner/register":
@@ -203,6 +203,14 @@ class Machine(unittest.TestCase):
         self.assertIn("told GitHub", out["agent"])
         self.assertNotIn("next step", out["agent"])
         self.assertEqual(events[-1], "exited")
+
+    def test_an_agent_that_is_too_old_says_so(self):
+        """That systemd knows the end of its program before it runs what follows on it."""
+        events, out, _ = self.boot('sleep 1; exit "${ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE:+7}"')
+        self.assertEqual(events[-1], "exited")
+        self.assertIn('"event": "exited", "code": 7', out["calls"])
+        _, out, _ = self.boot("sleep 1; exit 143")
+        self.assertIn('"event": "exited", "code": 0', out["calls"])
 
     def test_whatever_ends_the_supervisor_ends_the_machine(self):
         kill = "sleep 3; systemctl kill --kill-who=main --signal=KILL muster.service"

@@ -5,10 +5,13 @@ use muster_control::context::{Context, Wired};
 use muster_control::metrics::Metric;
 use muster_control::ports::{Github, Queue, Table};
 use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError, look};
+use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{ReportError, StartReport};
+use muster_domain::pool::Arch;
 use muster_domain::time::Time;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The version of requests and answers.
@@ -47,6 +50,35 @@ enum Event {
     },
 }
 
+/// A request for a configuration.
+#[derive(Default, Deserialize)]
+struct Register {
+    /// The machine's processors, `x64` or `arm64`. Machines of an older launch template do not tell,
+    /// and take no other agent than their own.
+    #[serde(default)]
+    arch: Option<String>,
+    /// The version of the agent that it has.
+    #[serde(default)]
+    agent: Option<String>,
+}
+
+impl From<Register> for Option<AgentReport> {
+    /// A version that cannot be read is none that would be known to GitHub.
+    fn from(Register { arch, agent }: Register) -> Self {
+        let version = agent.and_then(|text| text.parse().ok());
+        let arch = [Arch::X64, Arch::Arm64]
+            .into_iter()
+            .find(|one| Some(one.as_str()) == arch.as_deref())?;
+        Some(AgentReport { arch, version })
+    }
+}
+
+/// What a machine asks.
+enum Request {
+    Configuration(Option<AgentReport>),
+    Report(MachineReport),
+}
+
 /// What an invocation answers and counts.
 #[derive(Debug)]
 pub struct Outcome {
@@ -75,19 +107,22 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
         Err(refusal) => return (*refusal).into(),
     };
     let route = request.route_key.as_deref().unwrap_or_default();
-    let report = match route {
-        "POST /runner/register" => None,
-        "POST /runner/events" | "POST /runner/job-started" => match read(request) {
-            Ok(report) => Some(report),
-            Err(why) => {
-                let why = problem("bad_request", &why.to_string(), Action::Shutdown);
-                return answer(400, &why).into();
-            }
-        },
+    let read = match route {
+        "POST /runner/register" => {
+            body::<Register>(request).map(|asked| Request::Configuration(asked.into()))
+        }
+        "POST /runner/events" | "POST /runner/job-started" => read(request).map(Request::Report),
         _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)).into(),
     };
+    let asked = match read {
+        Ok(asked) => asked,
+        Err(why) => {
+            let why = problem("bad_request", &why.to_string(), Action::Shutdown);
+            return answer(400, &why).into();
+        }
+    };
     // Boxed, so that the compiler computes the pass's layout by itself.
-    let result = Box::pin(act(context, &machine, report.as_ref(), now)).await;
+    let result = Box::pin(act(context, &machine, &asked, now)).await;
     match result {
         Ok(body) => answer(200, &body).into(),
         Err(denied) => {
@@ -102,14 +137,16 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
 async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     context: Context<'_, W>,
     machine: &MachineId,
-    report: Option<&MachineReport>,
+    asked: &Request,
     now: Time,
 ) -> Result<Value, RunnerApiError> {
     let (settings, owner) = look(context.settings, context.table, machine).await?;
     let pass = RunnerApi { context: context.with(&settings), owner };
-    match report {
-        None => pass.configure(now).await.map(|config| configuration(&config)),
-        Some(report) => {
+    match asked {
+        Request::Configuration(agent) => {
+            pass.configure(*agent, now).await.map(|config| configuration(&config))
+        }
+        Request::Report(report) => {
             pass.report(report, now).await?;
             Ok(json!({ "version": VERSION }))
         }
@@ -147,15 +184,18 @@ enum ReportBodyError {
     Json(#[from] serde_json::Error),
 }
 
-fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyError> {
+fn body<T: DeserializeOwned>(request: &ApiGatewayV2httpRequest) -> Result<T, ReportBodyError> {
     let body = request.body.as_deref().unwrap_or_default();
-    let event: Event = if request.is_base64_encoded {
+    Ok(if request.is_base64_encoded {
         use base64::Engine as _;
         serde_json::from_slice(&base64::engine::general_purpose::STANDARD.decode(body)?)?
     } else {
         serde_json::from_str(body)?
-    };
-    Ok(match event {
+    })
+}
+
+fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyError> {
+    Ok(match body::<Event>(request)? {
         Event::RunnerStarted { runner_name } => {
             MachineReport::RunnerStarted { runner: runner_name }
         }
@@ -188,7 +228,18 @@ fn configuration(config: &Configuration) -> Value {
         "environment": config.environment,
         "boot_hook": config.boot_hook,
         "sudo": config.sudo,
+        "agent": config.agent.as_ref().map(agent),
     })
+}
+
+/// An address and its digest; neither where the machine finds the newest by itself.
+fn agent(offer: &AgentOffer) -> Value {
+    match offer {
+        AgentOffer::Newest => json!({}),
+        AgentOffer::Download(AgentDownload { version, url, sha256, .. }) => {
+            json!({ "version": version, "url": url, "sha256": sha256 })
+        }
+    }
 }
 
 /// What the machine is to do.
@@ -331,6 +382,36 @@ mod tests {
         let boot_failed = read(include_str!("../../../events/runner-api-boot-failed.json"));
         let MachineReport::BootFailed { log } = boot_failed else { panic!("{boot_failed:?}") };
         assert!(log.contains("giving up"));
+    }
+
+    #[test]
+    fn a_machine_tells_its_agent_and_takes_another() {
+        let read = |text: &str| {
+            let mut request = register();
+            request.body = Some(text.to_owned());
+            body::<Register>(&request).map(Option::<AgentReport>::from)
+        };
+        let version = |text: &str| text.parse().ok();
+        let x64 = |version| Some(AgentReport { arch: Arch::X64, version });
+        let sample = body::<Register>(&register()).map(Option::<AgentReport>::from);
+        assert_eq!(sample.expect("a body"), x64(version("2.336.0")));
+        for (text, expected) in [
+            ("{}", None),
+            (r#"{"agent":"2.336.0"}"#, None),
+            (r#"{"agent":"2.336.0","arch":"riscv64"}"#, None),
+            (r#"{"agent":null,"arch":"x64"}"#, x64(None)),
+            (r#"{"agent":"something","arch":"x64"}"#, x64(None)),
+        ] {
+            assert_eq!(read(text).expect("a body"), expected, "{text}");
+        }
+        assert!(read("no JSON").is_err());
+        let sha256 = Some("ab".repeat(32));
+        let url = "https://mirror.example/actions-runner-linux-x64-2.336.0.tar.gz".to_owned();
+        let version = "2.336.0".parse().expect("a version");
+        let download = AgentDownload { version, arch: Arch::X64, url: url.clone(), sha256 };
+        let told = agent(&AgentOffer::Download(download));
+        assert_eq!(told, json!({ "version": "2.336.0", "url": url, "sha256": "ab".repeat(32) }));
+        assert_eq!(agent(&AgentOffer::Newest), json!({}));
     }
 
     #[test]

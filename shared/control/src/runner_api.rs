@@ -1,8 +1,10 @@
 //! What a machine asks of us: its configuration, and to hear its reports.
 
+mod agents;
 mod request;
 
 use futures_util::future::join;
+use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::backoff;
 use muster_domain::ids::{InstanceName, RunnerId};
@@ -38,6 +40,8 @@ pub struct Configuration {
     pub boot_hook: Option<String>,
     /// Whether the runner's user may become root.
     pub sudo: bool,
+    /// The agent that the machine takes before it starts, where its own will not do.
+    pub agent: Option<AgentOffer>,
 }
 
 /// Why a machine does not get what it asks for.
@@ -87,11 +91,16 @@ pub struct RunnerApi<'a, W: Wired> {
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer
-    /// may be lost on its way. The registration of an earlier call is removed.
+    /// may be lost on its way. The registration of an earlier call is removed. `agent`: what the
+    /// machine has, where it can take another.
     ///
     /// # Errors
     /// What the machine is to do instead.
-    pub async fn configure(&self, now: Time) -> Result<Configuration, RunnerApiError> {
+    pub async fn configure(
+        &self,
+        agent: Option<AgentReport>,
+        now: Time,
+    ) -> Result<Configuration, RunnerApiError> {
         let CountedCall { instance, earlier, known } = self.ask(now).await?;
         let registrar = registrar(&instance);
         self.remove_earlier(&registrar, &instance, earlier).await;
@@ -101,7 +110,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         let name = instance.runner_name();
         let labels: Vec<String> = pool.labels.carried().iter().map(str::to_owned).collect();
         let answer =
-            self.context.github.configure(&registrar, &name, &labels, pool.runner_group_id).await;
+            self.context.github.configure(&registrar, &name, &labels, pool.runner_group_id);
+        // The list is not waited for by itself.
+        let (answer, told) = join(answer, self.told_of_agents(&registrar, agent)).await;
         let config = match answer {
             Ok(config) => config,
             Err(JitError::Refused(fault)) => {
@@ -116,6 +127,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             }
         };
         let id = config.runner;
+        let (offer, newest) =
+            told.as_ref().map(|told| told.offer(&known.agents, now)).unwrap_or_default();
         let stored = self.change(instance.clone(), |next| {
             // A later call of the same machine counts on; this answer is not the newest then.
             if next.runner_name() != name {
@@ -124,10 +137,13 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             // Marked for delete while GitHub was asked: recorded, so that the reaper removes it,
             // but not handed out.
             next.configured(id, now);
+            if let Some(told) = &told {
+                next.runs_agent(told.own(), offer.as_ref(), newest, now);
+            }
             Ok(())
         });
         // The one that fails fails the call, and does not keep the other from its record.
-        let noted = self.note_configured(&instance, &known, pool);
+        let noted = self.note_configured(&instance, &known, pool, told.as_ref(), now);
         let (stored, noted) = join(stored, noted).await;
         if let Err(RunnerApiError::Refused(_)) = stored {
             // No record will ever lead to it.
@@ -144,6 +160,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             environment: pool.environment.clone(),
             boot_hook: pool.boot_hook.clone(),
             sudo: pool.sudo,
+            agent: offer.map(|offer| agents::from_mirror(offer, pool)),
         })
     }
 
@@ -156,18 +173,22 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         let settings = self.context.settings;
         let timings = &settings.timings_of(&instance.pool);
         let pool = settings.pool(&instance.pool);
-        let mut ends = false;
+        let (mut ends, mut refused_agent) = (false, None);
         let stored = self
             .change(instance, |next| {
-                let ended = next.runner.exit.is_some();
+                let before = next.clone();
                 take(report, next, pool, now, timings)?;
-                ends = !ended && next.runner.exit.is_some();
+                ends = before.runner.exit.is_none() && next.runner.exit.is_some();
+                refused_agent = before.agent_refused_by(next);
                 Ok(())
             })
             .await?;
         // Once: a machine may say it as often as it likes.
         if ends && stored.runner.state == RunnerState::Failed {
             tracing::warn!(instance.id = %stored.name, exit = ?stored.runner.exit, "a machine reported a failed boot");
+        }
+        if let Some(version) = refused_agent {
+            self.note_refused_agent(version, &stored, now).await;
         }
         if ends && !stored.runner.has_taken_job() {
             self.nudge(&stored, now).await;
@@ -207,15 +228,21 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         Ok(CountedCall { instance, earlier, known })
     }
 
-    /// GitHub registers runners for the entity. That is news only where it was known to refuse
-    /// them: then what is known is read again, since others may know better by now.
+    /// GitHub registers runners for the entity, and lists agents. Where either is news, what is known
+    /// is read again, since others may know better by now.
     async fn note_configured(
         &self,
         instance: &Instance,
         before: &Cooldowns,
         pool: &Pool,
+        told: Option<&agents::Told>,
+        now: Time,
     ) -> Result<(), PassError> {
-        let after = |known: &Cooldowns| known.after_registration(pool, &instance.entity);
+        let after = |known: &Cooldowns| {
+            let opened = known.after_registration(pool, &instance.entity);
+            let base = opened.as_ref().unwrap_or(known);
+            told.and_then(|told| told.after(base, &pool.name, now)).or(opened)
+        };
         match after(before) {
             Some(_) => note(self.context.table, after).await,
             None => Ok(()),

@@ -23,6 +23,9 @@ pub struct Behaviour {
     pub death: Death,
     /// The runner never runs its hooks.
     pub loses_hooks: bool,
+    /// The version of the agent that its image has brought; `none` for an image without one. Left
+    /// out: one that every GitHub here takes.
+    pub agent: Option<String>,
     /// The launch ends in `pending` → `terminated` with this state reason code.
     pub launch_fails: Option<String>,
     /// `shutting-down` never becomes `terminated`.

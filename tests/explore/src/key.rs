@@ -169,6 +169,8 @@ impl<'a> Key<'a> {
             n,
             asking_since,
             id,
+            // Its version decides nothing here: none is refused.
+            agent: _,
             started,
             github_job,
             github_completed_at,

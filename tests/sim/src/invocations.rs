@@ -20,6 +20,7 @@ use muster_control::reaps::batch::{self, Batch};
 use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
+use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::instance::ReportError;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Seconds;
@@ -85,8 +86,8 @@ impl Call {
 /// What a machine asks of runner-api.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// Its configuration.
-    Configuration,
+    /// Its configuration, with what it has of an agent.
+    Configuration(Option<AgentReport>),
     /// A report.
     Report(MachineReport),
 }
@@ -94,8 +95,8 @@ pub enum Ask {
 /// What it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The configuration: the runner's name, and the registration's number.
-    Configuration(String, u64),
+    /// The configuration: the runner's name, the registration's number, and the agent to take.
+    Configuration(String, u64, Option<AgentOffer>),
     /// Noted.
     Noted,
     /// Shut down, or fail the job.
@@ -289,9 +290,9 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
             let context = Context::new(door, door, &(), github, &settings);
             let pass = RunnerApi { context, owner };
             match &*ask {
-                Ask::Configuration => pass.configure(now).await.map(|config| {
+                Ask::Configuration(agent) => pass.configure(*agent, now).await.map(|config| {
                     let number = config.encoded.parse().unwrap_or_default();
-                    Reply::Configuration(config.runner_name, number)
+                    Reply::Configuration(config.runner_name, number, config.agent)
                 }),
                 Ask::Report(report) => pass.report(report, now).await.map(|()| Reply::Noted),
             }

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use muster_control::runner_api::MachineReport;
+use muster_domain::agent::{AgentOffer, AgentReport, AgentVersion, TOO_OLD};
 use muster_domain::instance::StartReport;
+use muster_domain::pool::Arch;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
-use crate::ec2::End;
+use crate::ec2::{End, ImageAgent};
 use crate::executor::{Pause, Sim};
 use crate::fault::Fault;
 use crate::github::run_of;
@@ -100,26 +102,66 @@ impl Script {
             self.report(MachineReport::BootFailed { log: "simulated".to_owned() }).await;
             return;
         }
-        let Some((name, runner)) = self.register().await else { return };
+        let Some((name, runner, offer)) = self.register().await else { return };
+        let refused = self.refused_agent(offer);
         // The agent runs before its start is reported, and whatever becomes of the report.
-        let connected = self.sim.world.borrow_mut().connect(self.machine, runner);
+        let connected = refused.is_none() && {
+            let mut world = self.sim.world.borrow_mut();
+            world.connect(self.machine, runner)
+        };
         let started = MachineReport::RunnerStarted { runner: name.clone() };
         self.report(started).await;
         if connected {
             self.work(&name, runner).await;
         }
+        if refused.is_some() {
+            self.pause(2 * SECOND).await;
+        }
         // Whatever the listener ended with: run.sh has an exit code of its own for a few of its
         // ends alone.
-        self.report(MachineReport::Exited { code: 0 }).await;
+        self.report(MachineReport::Exited { code: refused.unwrap_or(0) }).await;
+    }
+
+    /// What it says of its image's agent.
+    fn agent_report(&self) -> Option<AgentReport> {
+        let version = match self.sim.world.borrow().ec2.image_agent {
+            ImageAgent::Untold => return None,
+            ImageAgent::Missing => None,
+            ImageAgent::Has(version) => Some(version),
+        };
+        Some(AgentReport { arch: Arch::X64, version })
+    }
+
+    /// The exit code of the agent that it starts, where GitHub calls that too old. Those before
+    /// 2.333.0 do not tell.
+    fn refused_agent(&self, offer: Option<AgentOffer>) -> Option<i32> {
+        let own = self.agent_report()?.version;
+        let mut world = self.sim.world.borrow_mut();
+        let version = match offer {
+            None => own,
+            Some(AgentOffer::Download(download)) => Some(download.version),
+            Some(AgentOffer::Newest) => world.listed_agents().first().map(|one| one.version),
+        }?;
+        let id = world.ec2.at(self.machine).id.clone();
+        if own != Some(version) {
+            world.narrate(|| format!("{id} takes agent {version}"));
+        }
+        if world.github.truth.takes_agent(&version.to_string()) {
+            return None;
+        }
+        world.narrate(|| format!("GitHub calls the agent {version} of {id} too old"));
+        Some(if version >= AgentVersion::new(2, 333, 0) { TOO_OLD } else { 0 })
     }
 
     /// Asks for a configuration until there is one.
-    async fn register(&self) -> Option<(String, u64)> {
+    async fn register(&self) -> Option<(String, u64, Option<AgentOffer>)> {
         let until = self.now() + REGISTER_LIMIT;
         let mut attempt = 0;
         while self.now() < until {
-            let wait = match self.ask(Ask::Configuration).await {
-                Some(Reply::Configuration(name, runner)) => return Some((name, runner)),
+            let wait = match self.ask(Ask::Configuration(self.agent_report())).await {
+                Some(Reply::Configuration(name, runner, agent)) => {
+                    return Some((name, runner, agent));
+                }
                 // Unwanted: it goes without another word.
                 Some(Reply::Refused(_)) => return None,
                 Some(Reply::Later(after)) => i64::from(after.0) * SECOND,
@@ -233,7 +275,7 @@ impl Script {
     /// One call to runner-api; none when no answer comes.
     async fn ask(&self, ask: Ask) -> Option<Reply> {
         let patience = match &ask {
-            Ask::Configuration => PATIENCE,
+            Ask::Configuration(_) => PATIENCE,
             Ask::Report(_) => REPORT_PATIENCE,
         };
         let number = {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::{join3, try_join_all, try_join4};
 use muster_domain::SCHEMA;
+use muster_domain::agent::{Agents, Standing};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::Job;
@@ -20,8 +21,9 @@ use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
 use super::answers::{
-    Answer, EntityStatus, ExplainedJob, InstanceList, InstanceSummary, JobList, LimitStatus,
-    OrphanStatus, PoolStatus, ShownInstance, StackStatus, UnservedJob, UnservedJobs, WaitingJob,
+    AgentsStatus, Answer, EntityStatus, ExplainedJob, ImageAgent, InstanceList, InstanceSummary,
+    JobList, LimitStatus, OrphanStatus, PoolStatus, ShownInstance, StackStatus, UnservedJob,
+    UnservedJobs, WaitingJob,
 };
 use super::request::MAX_LIMIT;
 use super::switch::SUBJECT;
@@ -247,6 +249,22 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         all.into_values().map(shown).collect()
     }
 
+    /// The agents of pools' images.
+    fn agents(&self, known: &Agents, now: Time) -> AgentsStatus {
+        let newest = known.newest();
+        let shown = |pool: &Pool| {
+            let version = *known.images.get(&pool.name)?;
+            let until = match known.standing(version, newest, now)? {
+                Standing::Newest => return None,
+                Standing::Until(time) => Some(time),
+                Standing::TooOld => None,
+            };
+            Some(ImageAgent { pool: pool.name.clone(), version, until })
+        };
+        let images = self.context.settings.pools.iter().filter_map(shown).collect();
+        AgentsStatus { newest, images }
+    }
+
     /// What the limits of stack and entities count.
     async fn limits(&self) -> Result<Vec<LimitStatus>, AdminError> {
         let Context { table, settings, .. } = self.context;
@@ -289,6 +307,10 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             app: if github { Some(self.found(&self.facts().await, now)) } else { None },
             entities: self.entities(troubles, now),
+            agents: cooldowns
+                .as_ref()
+                .map(|known| self.agents(&known.agents, now))
+                .unwrap_or_default(),
             orphans: orphans(self.context.table.orphans().await?),
         })))
     }

@@ -11,17 +11,19 @@ impl Instance {
     pub fn served_nothing(&self, next: &Self) -> Option<String> {
         let exit = next.runner.exit.as_ref();
         let is_refused = exit.is_some_and(|exit| exit.refused.is_some() || exit.foreign.is_some());
-        // How its agent ended proves nothing: `run.sh` ends with 0 for a refused version, a taken
-        // session or a crash as well (actions/runner, run-helper.sh.template). But no job runs
-        // untold: a start that was not reported fails.
+        // How its agent ended proves nothing but that its version was refused: `run.sh` ends with 0
+        // for a taken session or a crash as well (actions/runner, run-helper.sh.template). But no job
+        // runs untold: a start that was not reported fails.
         if is_refused || self.spot_notice_at.is_some() || self.runner.has_taken_job() {
             return None;
         }
         let ended = match next.runner.state {
-            RunnerState::Failed => "its machine failed to boot",
-            _ => "its runner ended without a job",
+            RunnerState::Failed => "its machine failed to boot".to_owned(),
+            _ => {
+                next.refused_agent().unwrap_or_else(|| "its runner ended without a job".to_owned())
+            }
         };
-        let why = self.ended_for_nothing(next, ended)?;
+        let why = self.ended_for_nothing(next, &ended)?;
         Some(next.with_last_words(&why))
     }
 
@@ -39,6 +41,9 @@ impl Instance {
             DeleteReason::MachineGone | DeleteReason::MachineStopped
                 if self.runner.state != RunnerState::Idle =>
             {
+                if let Some(why) = next.refused_agent() {
+                    return Some(why);
+                }
                 let what = "its machine ended before its runner was there";
                 // An error that was known before did not cause this end.
                 let told = next.last_error.as_ref().filter(|_| next.last_error != self.last_error);

@@ -166,6 +166,7 @@ impl Instance {
                 n: 0,
                 asking_since: None,
                 id: None,
+                agent: None,
                 started: None,
                 github_job: None,
                 github_completed_at: None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::state::RunnerState;
+use crate::agent::AgentInUse;
 use crate::ids::{JobKey, RunnerId};
 use crate::time::Time;
 
@@ -232,6 +233,9 @@ pub struct Runner {
     pub asking_since: Option<Time>,
     /// The registration of configuration `n`.
     pub id: Option<RunnerId>,
+    /// The agent that its machine runs, where it has told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentInUse>,
     /// The job its hook reported.
     pub started: Option<StartedJob>,
     /// The job that GitHub's event says it took and has not completed.

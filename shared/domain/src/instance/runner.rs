@@ -3,6 +3,7 @@
 use super::record::{DeleteMark, ErrorDetail, Exit, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
+use crate::agent::{AgentInUse, AgentOffer, AgentVersion, TOO_OLD};
 use crate::ids::{JobKey, RunnerId};
 use crate::pool::{Mismatch, Pool};
 use crate::text::first;
@@ -161,6 +162,54 @@ impl Instance {
         self.runner.since = now;
         let name = self.runner_name();
         self.tell(now, format!("registered as {name} (runner {id})"));
+    }
+
+    /// What its machine runs: its image's own agent, or what it takes in that one's place.
+    pub fn runs_agent(
+        &mut self,
+        own: Option<AgentVersion>,
+        offer: Option<&AgentOffer>,
+        newest: Option<AgentVersion>,
+        now: Time,
+    ) {
+        let version = match offer {
+            None => own,
+            Some(AgentOffer::Download(download)) => Some(download.version),
+            Some(AgentOffer::Newest) => None,
+        };
+        let is_newest = |version| newest.is_some_and(|newest| version >= newest);
+        self.runner.agent =
+            version.map(|version| AgentInUse { version, is_newest: is_newest(version) });
+        if let (Some(own), Some(_)) = (own, offer) {
+            let next = version.map_or_else(|| "the newest".to_owned(), |one| one.to_string());
+            self.tell(now, format!("its image's agent {own} is too old: it takes {next}"));
+        }
+    }
+
+    /// What it means that its agent ended because GitHub called it too old, if it did. After a job
+    /// the report may be the job's own, and says nothing.
+    pub(super) fn refused_agent(&self) -> Option<String> {
+        let Runner { exit, agent, .. } = &self.runner;
+        let is_refused = exit.as_ref().is_some_and(|exit| exit.code == Some(TOO_OLD))
+            && !self.runner.has_taken_job();
+        let told = || {
+            agent.map_or_else(|| "GitHub called its agent too old".to_owned(), AgentInUse::refused)
+        };
+        is_refused.then(told)
+    }
+
+    /// The agent that GitHub has just called too old, where another may serve: `next` is the record
+    /// after this one.
+    #[must_use]
+    pub fn agent_refused_by(&self, next: &Self) -> Option<AgentVersion> {
+        let is_news = self.runner.exit.is_none() && next.refused_agent().is_some();
+        next.runner.agent.filter(|agent| is_news && !agent.is_newest).map(|agent| agent.version)
+    }
+
+    /// GitHub has called the newest agent too old: there is none that would serve.
+    #[must_use]
+    pub(crate) fn no_agent_serves(&self) -> bool {
+        self.refused_agent().is_some() && self.runner.agent.is_some_and(|agent| agent.is_newest)
     }
 
     /// GitHub has no registration for the last configuration call: it never happened.
@@ -357,6 +406,9 @@ impl Instance {
             None => (RunnerState::Failed, "boot failed".to_owned()),
         };
         self.end_runner(state, Exit { code, log, ..Exit::at(now) }, what, timings);
+        if let Some(why) = self.refused_agent() {
+            self.tell(now, why);
+        }
     }
 
     fn end_runner(&mut self, state: RunnerState, exit: Exit, what: String, timings: &Timings) {

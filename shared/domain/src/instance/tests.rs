@@ -73,6 +73,24 @@ fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
         let later = next.clone().with(|row| row.set_due(at(130)));
         assert_eq!(next.served_nothing(&later), None, "{what}, again");
     }
+    let refused = idle().with(|i| {
+        let version = crate::agent::AgentVersion::new(2, 335, 0);
+        i.runs_agent(Some(version), None, Some(version), at(31));
+        i.runner_ended(Some(7), None, at(110), &timings());
+    });
+    for reason in [DeleteReason::RunnerEnded, gone()] {
+        let why = refused.served_nothing(&refused.clone().marked(reason, 120));
+        let told = "GitHub called its agent 2.335.0 too old, and lists no newer one";
+        assert_eq!(why.as_deref(), Some(told));
+        assert_eq!(&*refused.events.last().expect("a line").what, told);
+    }
+    let older = crate::agent::AgentVersion::new(2, 334, 0);
+    for (before, expected) in [(idle(), Some(older)), (active(), None)] {
+        let before = before.with(|i| i.runs_agent(Some(older), None, None, at(31)));
+        let next = before.clone().with(|i| i.runner_ended(Some(7), None, at(110), &timings()));
+        assert_eq!(before.agent_refused_by(&next), expected, "a job may say what it likes");
+        assert_eq!(next.agent_refused_by(&next), None, "once");
+    }
     let foreign = idle().with(|i| {
         let report = StartReport { repository: "other/web".to_owned(), ..report() };
         assert_eq!(start(i, report, at(50)), Ok(Start::Foreign));

@@ -1,6 +1,7 @@
 //! What EC2 refused lately. One small record that all launch passes share, so that concurrent
 //! Lambdas do not hammer on what one of them has just found closed. What made machines for nothing
-//! stands beside it (`launch/trouble.rs`).
+//! stands beside it (`launch/trouble.rs`),
+//! and what GitHub takes of agents (`agent/record.rs`).
 //!
 //! A refusal is advice: a pass that does not know of it costs a call that EC2 refuses, and nothing
 //! else. So nothing waits for it to be written.
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use self::closes::closed_by;
 use crate::SCHEMA;
+use crate::agent::Agents;
 use crate::backoff;
 use crate::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
 use crate::ids::{LaunchId, PoolName};
@@ -114,6 +116,9 @@ pub struct Cooldowns {
     /// zone. That does not change, so nothing ends it.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub apart: Arc<[Arc<[Arc<str>]>]>,
+    /// What GitHub lists and takes of agents.
+    #[serde(default, skip_serializing_if = "Agents::is_empty")]
+    pub agents: Agents,
 }
 
 impl Default for Cooldowns {
@@ -124,6 +129,7 @@ impl Default for Cooldowns {
             list: Arc::default(),
             troubles: Arc::default(),
             apart: Arc::default(),
+            agents: Agents::default(),
         }
     }
 }
@@ -286,6 +292,12 @@ impl Cooldowns {
         let known = self.without(|one| is_opened(one.scope.pool()));
         let next = Self { list, ..known.unwrap_or_else(|| self.clone()) };
         (next != *self).then_some(next)
+    }
+
+    /// The record after something was learnt of agents, if that changes it.
+    #[must_use]
+    pub fn with_agents(&self, agents: Option<Agents>) -> Option<Self> {
+        agents.map(|agents| Self { agents, ..self.clone() })
     }
 
     /// The record after EC2's answer to a launch, if that changes it.

@@ -82,6 +82,9 @@ pub struct Trouble {
     pub failures: u32,
     /// How many machines were launched to find out.
     pub probes: u32,
+    /// It cannot be chance, so one machine is enough: GitHub calls the newest agent too old.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub certain: bool,
     /// When the last of those was launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probed_at: Option<Time>,
@@ -105,6 +108,8 @@ pub enum Finding {
 
 impl Trouble {
     fn of_machine(instance: &Instance, reason: String, now: Time) -> Self {
+        let certain = instance.no_agent_serves();
+        let first = now.max(instance.launched_at() + FIRST_WAIT);
         Self {
             scope: TroubleScope::Pool(instance.pool.clone()),
             generation: instance.pool_generation,
@@ -113,8 +118,9 @@ impl Trouble {
             at: now,
             failures: 1,
             probes: 0,
+            certain,
             probed_at: None,
-            until: now,
+            until: if certain { first } else { now },
             last: Some(instance.name.clone()),
             reason,
         }
@@ -147,6 +153,7 @@ impl Trouble {
             return None;
         }
         next.failures += 1;
+        next.certain |= instance.no_agent_serves();
         (next.at, next.last, next.reason) = (now, Some(instance.name.clone()), reason);
         if !waited && next.makes_wait() {
             // From its launch: a machine that does not boot in time has taken up the wait.
@@ -167,7 +174,7 @@ impl Trouble {
     /// Whether launches wait for it: a few machines that served nothing may be chance.
     #[must_use]
     pub const fn makes_wait(&self) -> bool {
-        !matches!(self.scope, TroubleScope::Pool(_)) || self.failures >= MAY_FAIL
+        !matches!(self.scope, TroubleScope::Pool(_)) || self.failures >= MAY_FAIL || self.certain
     }
 
     fn is_forgotten(&self, now: Time) -> bool {
@@ -221,8 +228,9 @@ impl Trouble {
         let Self { since, failures, reason, at, until, .. } = self;
         match &self.scope {
             TroubleScope::Pool(pool) => format!(
-                "the last {failures} machines of pool {pool} served nothing, launched since \
-                 {since} (at {at}: {reason}); one at a time finds out whether that is over"
+                "the {} of pool {pool} served nothing, launched since {since} (at {at}: {reason}); one \
+                 at a time finds out whether that is over",
+                last_machines(*failures)
             ),
             TroubleScope::Entity(entity) if self.is_before_github() => {
                 format!("GitHub cannot be asked about {entity} since {since} ({reason})")
@@ -263,6 +271,12 @@ impl Trouble {
     pub const fn is_refusal_of_github(&self) -> bool {
         matches!(self.scope, TroubleScope::Entity(_) | TroubleScope::PoolOfEntity(..))
     }
+}
+
+/// So many machines, in words.
+#[must_use]
+pub fn last_machines(machines: u32) -> String {
+    if machines == 1 { "last machine".to_owned() } else { format!("last {machines} machines") }
 }
 
 #[cfg(test)]

@@ -233,6 +233,10 @@ pub struct Pool {
     /// Shell text that the machine runs, as root, before the runner starts.
     #[serde(default)]
     pub boot_hook: Option<String>,
+    /// A folder with the agents that GitHub lists, by the names of its archives, for machines that do
+    /// not reach GitHub's. None: GitHub's own address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_mirror: Option<String>,
     /// Whether jobs may become root on their machine: `sudo` without a password, and the group
     /// `docker`.
     #[serde(default = "yes")]
@@ -381,6 +385,7 @@ impl Pool {
             repositories: Vec::new(),
             public_repositories: false,
             boot_hook: None,
+            agent_mirror: None,
             sudo: true,
             environment: BTreeMap::new(),
             enabled: true,

@@ -28,6 +28,7 @@ pub const POOL: &[&str] = &[
     "repositories",
     "public_repositories",
     "boot_hook",
+    "agent_mirror",
     "sudo",
     "environment",
     "enabled",

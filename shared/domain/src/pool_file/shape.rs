@@ -6,8 +6,8 @@ use super::fields::{ALLOCATIONS, ARCHES, INSTANCES, LIMITS, MARKETS, MATCHES};
 use super::named::{Named, ValueOrName};
 use super::read::{self, Section, Wrongs};
 use super::values::{
-    boot_hook, disk, entity_or_id, environment, image, is_id, is_instance_type, is_repository,
-    labels, price, requirements, runner_group, tags,
+    agent_mirror, boot_hook, disk, entity_or_id, environment, image, is_id, is_instance_type,
+    is_repository, labels, price, requirements, runner_group, tags,
 };
 use crate::ids::{Entity, PoolName};
 use crate::job::labels::LabelRows;
@@ -40,6 +40,7 @@ pub(super) struct WrittenPool {
     pub(super) repositories: Option<Vec<String>>,
     pub(super) public_repositories: Option<bool>,
     pub(super) boot_hook: Option<String>,
+    pub(super) agent_mirror: Option<String>,
     pub(super) sudo: Option<bool>,
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) enabled: Option<bool>,
@@ -102,6 +103,7 @@ impl WrittenPool {
             }),
             public_repositories: of.read("public_repositories", problems, read::boolean),
             boot_hook: of.read("boot_hook", problems, boot_hook),
+            agent_mirror: of.read("agent_mirror", problems, agent_mirror),
             sudo: of.read("sudo", problems, read::boolean),
             environment: of.read("environment", problems, environment),
             enabled: of.read("enabled", problems, read::boolean),

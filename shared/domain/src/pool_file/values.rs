@@ -14,6 +14,8 @@ use crate::pool::{Disk, Image, Pool, Requirements};
 const MAX_TAGS: usize = 40;
 /// The longest boot hook and the largest environment, in bytes.
 const MAX_HOOK_BYTES: usize = 16_384;
+/// The longest address of a mirror.
+const MAX_ADDRESS: usize = 500;
 const MAX_ENVIRONMENT: usize = 8_192;
 /// Of a label, in characters, and of labels, in number: GitHub's limits.
 /// Source: docs.github.com/en/rest/actions/self-hosted-runners (generate-jitconfig: 1 to 100
@@ -374,6 +376,21 @@ pub(super) fn boot_hook(node: &Node, problems: &mut Wrongs) -> Option<String> {
     if text.len() > MAX_HOOK_BYTES || text.contains('\0') {
         let rule = format!("a boot hook is shell text of at most {MAX_HOOK_BYTES} bytes");
         problems.add(&node.path, format!("{rule}; let it fetch what is longer"));
+        return None;
+    }
+    Some(text)
+}
+
+pub(super) fn agent_mirror(node: &Node, problems: &mut Wrongs) -> Option<String> {
+    let text = read::text(node, problems)?;
+    let rest = text.strip_prefix("https://").unwrap_or_default();
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/%+".contains(&b);
+    if text.len() > MAX_ADDRESS
+        || !rest.starts_with(|c: char| c.is_ascii_alphanumeric())
+        || !rest.bytes().all(is_plain)
+    {
+        let rule = "a mirror is the https:// address of a folder, like https://mirror.example.com/actions-runner";
+        problems.add(&node.path, rule);
         return None;
     }
     Some(text)

@@ -134,6 +134,7 @@ fn refused() -> Cooldowns {
         at: at(2),
         failures: 3,
         probes: 1,
+        certain: false,
         probed_at: Some(at(2)),
         until: at(9),
         last: Some("default-l-1".parse().expect("a name")),

@@ -86,11 +86,14 @@ fn check_calls(test: &Test, calls: &[(String, u64)]) -> Result<()> {
         calls.iter().filter(|(call, _)| wanted(call)).map(|(_, count)| count).sum()
     };
     let jit = sum(&|call| call == "github:generate-jitconfig");
-    let core = sum(&|call| call.starts_with("github:")) - jit;
+    // Once an hour for each process, and beside the other.
+    let agents = sum(&|call| call == "github:list-agents");
+    let core = sum(&|call| call.starts_with("github:")) - jit - agents;
     let ec2 = sum(&|call| call.starts_with("ec2:"));
     test.shows(format!("calls: {calls:?}"));
     ensure!(sum(&|call| call == "ec2:TerminateInstances") == 0, "we terminated it: {calls:?}");
     ensure!(jit == 1 && core <= 1, "{core} core and {jit} JIT calls at GitHub: {calls:?}");
+    ensure!(agents <= 1, "{agents} lists of agents: {calls:?}");
     ensure!((1..=3).contains(&ec2), "{ec2} calls at EC2: {calls:?}");
     Ok(())
 }

@@ -1,10 +1,24 @@
 //! How a machine misbehaves, and what will end it before its time.
 
+use muster_domain::agent::AgentVersion;
+
 use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
 
 use super::NOTICE;
+
+/// The agent that images bring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ImageAgent {
+    /// Nothing is told of it, and GitHub takes it.
+    #[default]
+    Untold,
+    /// None.
+    Missing,
+    /// This version.
+    Has(AgentVersion),
+}
 
 /// How a machine misbehaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

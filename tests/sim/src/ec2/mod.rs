@@ -20,7 +20,7 @@ use self::bucket::Buckets;
 use self::shortage::Shortages;
 use crate::agenda::{Millis, TaskId};
 
-pub use self::behaviour::Behaviour;
+pub use self::behaviour::{Behaviour, ImageAgent};
 pub use self::launch::LateLaunch;
 pub use muster_cloud::ec2::{End, InstanceState};
 
@@ -108,6 +108,8 @@ pub struct Ec2 {
     pub forbidden_type: Option<String>,
     /// A scenario's machines boot without being told to.
     pub boots_alone: bool,
+    /// What a scenario's images bring.
+    pub image_agent: ImageAgent,
     /// A scenario's quota that is used up, on both markets.
     pub without_quota: Option<(Option<Market>, Bucket)>,
     /// Scripted behaviour of the next machines.
@@ -149,6 +151,7 @@ impl Default for Ec2 {
             spot_errs: false,
             forbidden_type: None,
             boots_alone: false,
+            image_agent: ImageAgent::default(),
             without_quota: None,
             scripted: Vec::new(),
             script: Vec::new(),

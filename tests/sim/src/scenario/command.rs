@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{BEAT, Scenario};
 use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND};
-use crate::ec2::Behaviour;
+use crate::ec2::{Behaviour, ImageAgent};
 use crate::github::{Job, Status};
 use crate::invocations::Call;
 use crate::schedule;
@@ -81,6 +81,13 @@ impl Scenario {
                     "approve" => world.approve_job(number),
                     _ => world.reject_job(number),
                 });
+            }
+            ["images", "have", "no", "agent"] => {
+                self.change(|world| world.ec2.image_agent = ImageAgent::Missing);
+            }
+            ["images", "have", "agent", version] => {
+                let version = version.parse().map_err(|error| format!("{error}"))?;
+                self.change(|world| world.ec2.image_agent = ImageAgent::Has(version));
             }
             ["boot", "by", "themselves"] => self.change(|world| world.ec2.boots_alone = true),
             ["boot", number, how @ ..] => self.boot(number, how)?,

@@ -164,6 +164,7 @@ pub(super) fn go_on_by_itself(world: &mut World) {
     world.ec2.without_quota = None;
     world.ec2.forbidden_type = None;
     world.ec2.spot_errs = false;
+    world.github.truth.agents.takes_from = None;
     let script = &mut world.github.script;
     (script.always_lies, script.hides_runners, script.never_gives_up) = (false, false, false);
     script.removes_nothing = false;

@@ -1,5 +1,6 @@
 //! What a scenario has EC2, GitHub and Muster's own services do wrong.
 
+use muster_cloud::github::Agents;
 use muster_domain::ec2::Bucket;
 
 use super::Scenario;
@@ -38,6 +39,17 @@ impl Scenario {
                     let now = world.now;
                     world.agenda.at(now, Event::Dispatch);
                 }
+                ["lists", "agent", version] => {
+                    let (sha256, from) = ("0".repeat(64), github.truth.agents.takes_from.take());
+                    github.truth.agents = Agents {
+                        takes_from: from,
+                        ..Agents::listing(version, "https://github.com", &sha256)
+                    };
+                }
+                ["takes", "agents", "from", version] => {
+                    github.truth.agents.takes_from = Some((*version).to_owned());
+                }
+                ["takes", "all", "agents"] => github.truth.agents.takes_from = None,
                 ["forbids", "runners", "of", owner] => {
                     script.forbids_runners = Some((*owner).to_owned());
                 }

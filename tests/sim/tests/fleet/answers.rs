@@ -12,6 +12,7 @@ use muster_control::admin::{Admin, Reply, YamlError, unavailable};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::ports::{Instances, ReadError, Unavailable, Write};
+use muster_domain::agent::{Agents, ListedAgent, RefusedAgent};
 use muster_domain::app::AppSettings;
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
@@ -119,6 +120,20 @@ fn unserved(bench: &Bench) {
     bench.put(&[public, label, gated].map(|job| Change::create(job).into()));
 }
 
+/// One pool's image has an agent that GitHub takes for a while, the other's one that it has refused.
+fn agents() -> Agents {
+    let version = |text: &str| text.parse().expect("a version");
+    let listed = |text: &str, since| ListedAgent { version: version(text), since };
+    let refused = RefusedAgent { version: version("2.334.0"), at: ago(50) };
+    let images = [("small", "2.335.0"), ("own", "2.334.0")];
+    Agents {
+        listed: [listed("2.335.0", ago(5_000_000)), listed("2.336.0", ago(2_000_000))].into(),
+        refused: [refused].into(),
+        images: images.map(|(pool, text)| (pool.parse().expect("a pool"), version(text))).into(),
+        ..Agents::default()
+    }
+}
+
 /// What a stack's operator does not want to see.
 fn add_troubles(bench: &Bench) {
     let own: PoolName = "own".parse().expect("a pool");
@@ -140,6 +155,7 @@ fn add_troubles(bench: &Bench) {
         at: ago(20),
         failures: 4,
         probes: 1,
+        certain: false,
         probed_at: Some(ago(20)),
         until: NOW + Seconds(220),
         last: None,
@@ -171,6 +187,7 @@ fn add_troubles(bench: &Bench) {
             list: [cooldown].into(),
             troubles: troubles.into(),
             apart: [["subnet-a".into(), "subnet-b".into()].into()].into(),
+            agents: agents(),
         })
         .into(),
         Write::Orphan(Change::create(orphan)),

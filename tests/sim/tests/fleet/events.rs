@@ -60,7 +60,7 @@ fn a_namesake_does_not_keep_a_machine_from_its_registration() {
         told(&bench, &booting, repository, number);
         let context = Context::new(door, door, door, door, &door.sim.settings);
         let pass = RunnerApi { context, owner: booting.name.clone() };
-        let answer = bench.drive(pass.configure(door.now())).map(|_| ());
+        let answer = bench.drive(pass.configure(None, door.now())).map(|_| ());
         assert_eq!(answer.err().map(|error| error.to_string()), None, "{repository}");
     }
 }

@@ -165,6 +165,7 @@ fn a_launch_fits_its_commit_where_the_end_of_a_trouble_could_not_be_stored() {
             at: since,
             failures: 9,
             probes: 0,
+            certain: false,
             probed_at: None,
             until: since,
             last: None,

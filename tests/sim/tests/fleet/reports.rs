@@ -178,7 +178,7 @@ fn a_registration_waits_for_five_calls_six_of_the_tables() {
         let moments = bench.in_sequence(async {
             let (settings, owner) = look(settings, door, &machine).await.expect("read");
             let context = Context::new(door, door, door, door, &settings);
-            let done = RunnerApi { context, owner }.configure(now).await;
+            let done = RunnerApi { context, owner }.configure(None, now).await;
             assert_eq!(done.err(), None);
         });
         let after = bench.change(|world| world.calls);

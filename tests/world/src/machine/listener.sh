@@ -7,7 +7,12 @@
 # (Constants.cs `ExitOnUnloadTimeout`).
 set -u
 bin=$(dirname "${BASH_SOURCE[0]}")
+version=@VERSION@
 
+if [ "$*" = --version ]; then
+  echo "$version"
+  exit 0
+fi
 # The real one takes what it is given in such a variable, and drops it (CommandSettings.cs).
 config=${ACTIONS_RUNNER_INPUT_JITCONFIG:-}
 unset ACTIONS_RUNNER_INPUT_JITCONFIG
@@ -37,7 +42,13 @@ shut_down() {
 }
 trap shut_down TERM
 
-ask POST /runner/connect -H "Authorization: Bearer $secret" -H 'X-Machine: @MACHINE@'
+ask POST /runner/connect -H "Authorization: Bearer $secret" -H "X-Machine: $(<"$bin/../../machine")" -H "X-Version: $version"
+if [ "$status" = 403 ]; then
+  echo "An error occurred: $(value message)"
+  # Program.cs, `GetRunnerVersionDeprecatedExitCode`
+  [ "${ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE:-}" = 1 ] && exit 7
+  exit 1
+fi
 if [ "$status" != 200 ]; then
   echo "A session could not be created: $(value message)"
   exit 1

@@ -1,6 +1,8 @@
 //! Machines as processes: each runs its instance's user data in bash, in a process group of its
 //! own.
 
+mod agent;
+
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -14,16 +16,11 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use tokio::process::Command;
 
+pub(crate) use self::agent::{archives as agent_archives, pack as pack_agent};
 use crate::wire::Cloud;
 
-/// Stand for the runner application, each for the part of that name: they take a JIT config, get a
-/// job from the world and run its steps.
-const AGENT: [(&str, &str); 4] = [
-    ("run.sh", include_str!("run.sh")),
-    ("bin/Runner.Listener", include_str!("listener.sh")),
-    ("bin/Runner.Worker", include_str!("worker.sh")),
-    ("bin/ask.sh", include_str!("ask.sh")),
-];
+/// The agent of an image of which nothing is said.
+const USUAL_AGENT: &str = "2.999.0";
 /// Stands for the system's own command: tells the world that this machine powers off.
 const SHUTDOWN: &str = include_str!("shutdown.sh");
 /// Stands for systemd: runs the units of `infra/machine`.
@@ -48,18 +45,25 @@ impl Rack {
     pub(crate) fn start(self: &Arc<Self>, cloud: &Cloud, instance: &str) {
         let plan = cloud.look(|world, _| {
             let user_data = world.ec2.instance(instance)?.user_data.clone();
-            world.machines.get(instance).map(|_| user_data)
+            let machine = world.machines.get(instance)?;
+            Some((user_data, machine.behaviour.agent.clone()))
         });
-        let Some(user_data) = plan else { return };
+        let Some((user_data, agent)) = plan else { return };
         let directory = self.root.join(instance);
-        if let Err(error) = self.boot(instance, &directory, &user_data) {
+        if let Err(error) = self.boot(instance, &directory, &user_data, agent.as_deref()) {
             let _ = fs::create_dir_all(&directory);
             note(&directory, &format!("the machine could not boot: {error}"));
         }
     }
 
-    fn boot(self: &Arc<Self>, instance: &str, directory: &Path, user_data: &str) -> io::Result<()> {
-        for part in ["bin", "actions-runner/bin", "muster", "tmp"] {
+    fn boot(
+        self: &Arc<Self>,
+        instance: &str,
+        directory: &Path,
+        user_data: &str,
+        own_agent: Option<&str>,
+    ) -> io::Result<()> {
+        for part in ["bin", "actions-runner", "muster", "tmp"] {
             fs::create_dir_all(directory.join(part))?;
         }
         let script = |path: &str, text: &str| -> io::Result<()> {
@@ -75,9 +79,12 @@ impl Rack {
         }
         script("bin/systemctl", SYSTEMCTL)?;
         script("bin/usermod", USERMOD)?;
-        for (path, text) in AGENT {
-            script(&format!("actions-runner/{path}"), text)?;
+        let version = own_agent.unwrap_or(USUAL_AGENT);
+        if version != "none" {
+            agent::write(&directory.join("actions-runner"), version)?;
         }
+        // The world's agents know their machine by it, whichever archive they came in.
+        fs::write(directory.join("machine"), instance)?;
         let decoded = BASE64.decode(user_data).map_err(io::Error::other)?;
         let path = directory.join("user-data");
         fs::write(&path, &decoded)?;

@@ -88,6 +88,7 @@ def keep(unit, started):
         timer.daemon = True
         timer.start()
     main.wait()
+    (PIDS / f"{unit}.status").write_text(str(main.returncode))
     if said.get("SuccessAction" if main.returncode == 0 else "FailureAction") == "poweroff":
         os.execvp("shutdown", ["shutdown", "-h", "now"])
     end(os.getpid(), int(said["TimeoutStopSec"]))
@@ -124,6 +125,9 @@ def main():
         return max(start(unit) for unit in units)
     if verb == "stop":
         return max(stop(unit) for unit in units if (PIDS / unit).exists())
+    if verb == "show" and options == ["--property=ExecMainStatus", "--value"]:
+        print((PIDS / f"{units[0]}.status").read_text())
+        return 0
     if verb == "kill" and "--kill-who=main" in options:
         name = next(word.partition("=")[2] for word in options if word.startswith("--signal="))
         for unit in units:

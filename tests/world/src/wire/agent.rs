@@ -12,6 +12,7 @@ use axum::{
 use serde::Deserialize;
 
 use super::cloud::Cloud;
+use crate::machine::agent_archives;
 use muster_cloud::github::{GitHubError, JobOffer, Message};
 
 /// How long a request may wait for something to happen. Shorter than any reasonable time-out.
@@ -26,6 +27,7 @@ pub(super) fn router() -> Router<Arc<Cloud>> {
         .route("/runner/job/{id}/done", post(done))
         .route("/runner/disconnect", post(disconnect))
         .route("/machine/{instance}/shutdown", post(shutdown))
+        .route("/agents/{file}", get(archive))
 }
 
 type Answer = Result<(StatusCode, String), (StatusCode, String)>;
@@ -51,6 +53,12 @@ async fn connect(State(cloud): State<Arc<Cloud>>, headers: HeaderMap) -> Answer 
     let secret = text(AUTHORIZATION.as_str()).and_then(|v| v.strip_prefix("Bearer "));
     let secret = secret.unwrap_or_default();
     let machine = text("x-machine");
+    let version = text("x-version").unwrap_or_default();
+    if !cloud.look(|world, _| world.github.takes_agent(version)) {
+        let message =
+            format!("Runner version v{version} is deprecated and cannot receive messages.");
+        return Err(refuse(GitHubError::new(403, message)));
+    }
     let session = cloud.with(|world, now| world.runner_connect(secret, machine, now));
     let session = session.map_err(refuse)?;
     let hooks = cloud.look(|world, _| {
@@ -165,4 +173,13 @@ async fn disconnect(State(cloud): State<Arc<Cloud>>, Query(query): Query<Session
 async fn shutdown(State(cloud): State<Arc<Cloud>>, Path(instance): Path<String>) -> Answer {
     cloud.with(|world, now| world.machine_shut_down(&instance, now));
     NOTHING
+}
+
+/// The archive of an agent, as github.com has it.
+async fn archive(
+    State(cloud): State<Arc<Cloud>>,
+    Path(file): Path<String>,
+) -> Result<Vec<u8>, StatusCode> {
+    let folder = agent_archives(&cloud.state_dir);
+    std::fs::read(folder.join(file)).map_err(|_| StatusCode::NOT_FOUND)
 }

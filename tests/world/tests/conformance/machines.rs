@@ -215,6 +215,60 @@ async fn machine_whose_boot_hook_fails_starts_no_runner() {
     assert!(log.contains("lacks docker") && !log.contains("not reached"), "{log}");
 }
 
+/// GitHub lists an agent and takes no older one; machines take that one.
+async fn list_agent(cloud: &Cloud, api: &RunnerApi, version: &str) -> Value {
+    let said = json!({ "lists": version, "takes_from": version });
+    let listed = cloud.control("agents", said).await["listed"][0].clone();
+    let text = |name: &str| listed[name].as_str().unwrap().to_owned();
+    api.agent(&text("download_url"), &text("sha256"));
+    listed
+}
+
+async fn next_image_has(cloud: &Cloud, agent: &str) {
+    cloud.control("behaviours", json!({ "times": 1, "behaviour": { "agent": agent } })).await;
+}
+
+#[tokio::test]
+async fn machine_tells_its_images_agent_and_runs_its_job_with_the_one_that_it_is_given() {
+    let (cloud, api) = open("").await;
+    list_agent(&cloud, &api, "2.336.0").await;
+    for (agent, told) in [("2.334.0", json!("2.334.0")), ("none", Value::Null)] {
+        next_image_has(&cloud, agent).await;
+        let job = cloud.queue_job(json!({ "duration_ms": 10 })).await;
+        let id = cloud.launch(agent, 1).await.remove(0);
+        until_terminated(&cloud, &id).await;
+        let console = cloud.console(&id).await;
+        assert_eq!(api.event("register")["agent"], told, "{console}");
+        assert_eq!(cloud.job(job).await["conclusion"], "success", "{console}");
+        assert_eq!(api.event("exited")["code"], 0);
+    }
+}
+
+#[tokio::test]
+async fn machine_takes_no_other_archive_than_the_one_that_github_lists() {
+    let (cloud, api) = open("").await;
+    let listed = list_agent(&cloud, &api, "2.336.0").await;
+    api.agent(listed["download_url"].as_str().unwrap(), &"0".repeat(64));
+    next_image_has(&cloud, "none").await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(api.events(), ["register", "boot-failed"]);
+    let log = api.event("boot-failed")["log"].as_str().unwrap().to_owned();
+    assert!(log.contains("not the archive that GitHub lists"), "{log}");
+}
+
+#[tokio::test]
+async fn machine_whose_agent_github_calls_too_old_says_so() {
+    let (cloud, api) = open("").await;
+    cloud.control("agents", json!({ "takes_from": "2.336.0" })).await;
+    next_image_has(&cloud, "2.335.0").await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(api.event("register")["agent"], "2.335.0");
+    assert_eq!(api.event("exited")["code"], 7);
+    assert!(cloud.console(&id).await.contains("since GitHub calls it too old"));
+}
+
 #[tokio::test]
 async fn machine_whose_job_is_refused_fails_it_before_its_first_step_and_says_why() {
     let (cloud, api) = open("").await;

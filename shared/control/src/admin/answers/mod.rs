@@ -21,7 +21,8 @@ pub use self::listings::{
 pub use self::orders::{DeleteDryRun, OrderedCanary, OrderedDelete, ShownSwitches, SwitchedNow};
 pub use self::pools::{AppliedPools, PoolsHistory, ShownPools};
 pub use self::status::{
-    AppStatus, EntityStatus, LimitStatus, OrphanStatus, PoolStatus, StackStatus, UnservedJobs,
+    AgentsStatus, AppStatus, EntityStatus, ImageAgent, LimitStatus, OrphanStatus, PoolStatus,
+    StackStatus, UnservedJobs,
 };
 use super::error::AdminError;
 use super::request::VERSION;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use muster_domain::agent::AgentVersion;
 use muster_domain::app::AppCheck;
 use muster_domain::audit::Audit;
 use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, PoolName};
@@ -47,8 +48,32 @@ pub struct StackStatus {
     pub app: Option<AppStatus>,
     /// Those that a pool names, and those that GitHub refuses.
     pub entities: Vec<EntityStatus>,
+    /// The agents that run jobs.
+    #[serde(default)]
+    pub agents: AgentsStatus,
     /// The orphan ledger.
     pub orphans: Vec<OrphanStatus>,
+}
+
+/// The agents, as far as machines have told of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentsStatus {
+    /// The newest that GitHub lists.
+    pub newest: Option<AgentVersion>,
+    /// Those of images that are not the newest.
+    pub images: Vec<ImageAgent>,
+}
+
+/// The agent of a pool's image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageAgent {
+    /// The pool.
+    pub pool: PoolName,
+    /// Its version.
+    pub version: AgentVersion,
+    /// GitHub takes it until then at most; none: no more, and each machine takes the newest in its
+    /// place before it starts.
+    pub until: Option<Time>,
 }
 
 /// A pool.

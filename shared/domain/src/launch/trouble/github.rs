@@ -60,6 +60,7 @@ impl Trouble {
             at: now,
             failures: 1,
             probes: 0,
+            certain: false,
             probed_at: None,
             until: now + FIRST_WAIT,
             last: None,

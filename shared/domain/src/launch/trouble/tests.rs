@@ -52,6 +52,28 @@ fn the_third_failure_in_a_row_makes_the_pool_wait_and_each_probe_longer() {
 }
 
 #[test]
+fn one_machine_is_enough_where_github_calls_the_newest_agent_too_old() {
+    let ends = |n, own: &str, newest: &str| {
+        launched(n, 0).with(|one| {
+            let version = |text: &str| text.parse().ok();
+            one.runs_agent(version(own), None, version(newest), at(20));
+            one.runner_ended(Some(crate::agent::TOO_OLD), None, at(30), &crate::testkit::timings());
+        })
+    };
+    let told = |known: Option<&Trouble>, one: &Instance| {
+        Trouble::after(known, one, "refused".to_owned(), at(40)).expect("news")
+    };
+    let older = told(None, &ends(1, "2.334.0", "2.335.0"));
+    assert!(!older.makes_wait(), "the next machine takes another agent");
+    let newest = ends(2, "2.335.0", "2.335.0");
+    for trouble in [told(None, &newest), told(Some(&older), &newest)] {
+        assert!(trouble.makes_wait());
+        assert_eq!(trouble.until, at(120));
+    }
+    assert!(told(None, &newest).sentence().starts_with("the last machine of pool"));
+}
+
+#[test]
 fn one_at_a_time_finds_out_and_one_that_serves_ends_it() {
     // Launches wait until second 180. One that finds out from then on makes it 420.
     let waits = after(&[(1, 50, 60), (2, 50, 60), (3, 60, 60)]).expect("failures");

@@ -133,7 +133,8 @@ fn parts() -> impl Strategy<Value = Value> {
     let labels = any(vec![json!(["a"]), json!([["a", "b"], ["c"]]), json!(["GPU", "self-hosted"])]);
     let rest = any(vec![
         json!({ "image": { "id": "ami-0a1b2c3d" }, "disk": { "device": "/dev/sda1", "size_gib": 8 } }),
-        json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n", "sudo": false }),
+        json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n", "sudo": false,
+            "agent_mirror": "https://mirror.example:8443/a/b/" }),
         json!({ "enabled": false, "public_repositories": true, "priority": 9 }),
         json!({ "entity": "acme", "repositories": ["acme/*", "ACME/web"], "match": "exact", "runner_group": 2 }),
     ]);

@@ -201,6 +201,8 @@ const POOLS: &[(&str, &str, &str)] = &[
         "sets this variable itself",
     ),
     ("boot_hook: [a]", "pools[0].boot_hook", "a list; write a text"),
+    ("agent_mirror: http://mirror.example", "pools[0].agent_mirror", "https://"),
+    ("agent_mirror: 'https://mirror.example/?x'", "pools[0].agent_mirror", "https://"),
     ("sudo: 'yes'", "pools[0].sudo", "true or false"),
     ("enabled: 1", "pools[0].enabled", "true or false"),
 ];

@@ -12,6 +12,7 @@
 //! | `POST apps/{app}` · `GET` | what an App is told and may do, and where its events go |
 //! | `POST jobs` · `GET` · `GET jobs/{id}` | queue a job; look at jobs |
 //! | `POST jobs/{id}/finish`, `…/approve`, `…/cancel` | end a job's work; approve the deployment that it waits for; cancel it |
+//! | `POST agents` | the agent that GitHub lists as the newest, and from which on it takes them |
 //! | `GET runners`, `GET kills` | registrations, old and new; jobs that lost their machine |
 //! | `POST hooks` · `DELETE` | rules for webhook deliveries |
 //! | `GET deliveries` · `GET deliveries/{n}` · `POST deliveries/{n}/send` | deliveries; send one again |
@@ -28,6 +29,7 @@
 //! | `GET holds` · `POST holds/{call}` | calls that wait; let one go |
 //! | `GET calls` · `DELETE`, `GET counters` | the call log; how many calls there were |
 
+mod agents;
 mod aws;
 mod faults;
 mod github;
@@ -86,6 +88,7 @@ fn github_routes() -> Router<Arc<Cloud>> {
         .route("/control/jobs/{id}/finish", post(github::finish_job))
         .route("/control/jobs/{id}/approve", post(github::approve_job))
         .route("/control/jobs/{id}/cancel", post(github::cancel_job))
+        .route("/control/agents", post(agents::set))
         .route("/control/runners", get(github::runners))
         .route("/control/kills", get(github::kills))
         .route("/control/hooks", post(github::add_hook_rule).delete(github::clear_hook_rules))

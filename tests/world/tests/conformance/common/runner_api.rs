@@ -30,6 +30,7 @@ pub(crate) struct RunnerApi {
     seen: Arc<Mutex<Vec<Value>>>,
     boot_hook: Arc<Mutex<Option<String>>>,
     environment: Arc<Mutex<BTreeMap<String, String>>>,
+    agent: Arc<Mutex<Option<Value>>>,
 }
 
 impl RunnerApi {
@@ -75,6 +76,11 @@ impl RunnerApi {
         self.environment.lock().unwrap().insert(name.to_owned(), value.to_owned());
     }
 
+    /// The agent that its machines are to take.
+    pub(crate) fn agent(&self, url: &str, sha256: &str) {
+        *self.agent.lock().unwrap() = Some(json!({ "url": url, "sha256": sha256 }));
+    }
+
     fn register(&self) -> (StatusCode, String) {
         let cloud = self.cloud.lock().unwrap().clone().expect("the world is open");
         let request = JitRequest {
@@ -95,6 +101,7 @@ impl RunnerApi {
             "encoded_jit_config": config.encoded,
             "environment": environment,
             "boot_hook": *self.boot_hook.lock().unwrap(),
+            "agent": *self.agent.lock().unwrap(),
         });
         (StatusCode::OK, answer.to_string())
     }
