@@ -107,7 +107,9 @@ pub fn show(answer: &ShownInstance, now: Time, screen: Screen) -> String {
     let one = &answer.instance;
     let mut page = Page::new(screen);
     let machine = one.machine().map(|id| format!("  {id}")).unwrap_or_default();
-    let runner = answer.runner_name.as_ref().map(|name| format!("  runner {name}"));
+    let agent = one.runner.agent.map(|agent| format!(", agent {}", agent.version));
+    let agent = agent.unwrap_or_default();
+    let runner = answer.runner_name.as_ref().map(|name| format!("  runner {name}{agent}"));
     page.line([
         Text::new(one.name.as_str(), Look::Strong),
         Text::from("  "),

@@ -1,16 +1,21 @@
 //! The stack as a whole: the pools, and what is not as it should be.
 
-use muster_control::admin::answers::{AppStatus, PoolStatus, StackStatus, UnservedJobs};
+use muster_control::admin::answers::{
+    AgentsStatus, AppStatus, ImageAgent, PoolStatus, StackStatus, UnservedJobs,
+};
 use muster_domain::ec2::CooldownScope;
 use muster_domain::launch::cooldown::Cooldown;
-use muster_domain::launch::trouble::{Trouble, TroubleScope};
+use muster_domain::launch::trouble::{Trouble, TroubleScope, last_machines};
 use muster_domain::switches::SwitchedOff;
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 
 use super::jobs::labels;
 use super::orders::off;
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{clock, minute, span};
+
+/// An image is renewed within two weeks: from then on its agent's age is shown.
+const SOON: Seconds = Seconds(14 * 24 * 3600);
 
 const COLUMNS: [Column; 7] = [
     Column::whole("POOL"),
@@ -94,8 +99,8 @@ fn note(pool: &PoolStatus, stack: &StackStatus) -> Text {
     }
     if let Some(trouble) = &pool.trouble {
         let said = format!(
-            "its last {} machines served nothing ({}); one finds out at {}",
-            trouble.failures,
+            "its {} served nothing ({}); one finds out at {}",
+            last_machines(trouble.failures),
             trouble.reason,
             clock(trouble.until, now)
         );
@@ -149,6 +154,10 @@ fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
         jobs(&answer.waiting_for_approval, "waiting for an approval at GitHub")
             .map(|said| row(Look::Plain, said)),
     );
+    rows.extend(answer.agents.images.iter().filter_map(|one| {
+        let is_near = one.until.is_none_or(|until| until.since(now) <= SOON);
+        is_near.then(|| row(Look::Warning, image_agent(one, &answer.agents, now)))
+    }));
     for limit in &answer.limits {
         if let Some(max) = limit.max.filter(|max| limit.live >= *max) {
             rows.push(row(
@@ -180,6 +189,23 @@ fn wrongs(answer: &StackStatus) -> Vec<(Text, Text)> {
         )
     }));
     rows
+}
+
+/// The agent of a pool's image that GitHub takes no more, or not for long.
+fn image_agent(one: &ImageAgent, agents: &AgentsStatus, now: Time) -> String {
+    let ImageAgent { pool, version, until } = one;
+    let newest = agents.newest.map_or_else(|| "the newest".to_owned(), |one| one.to_string());
+    match until {
+        Some(until) => format!(
+            "the image of pool {pool} has agent {version}, which GitHub takes for at most {} \
+             more; {newest} is out: renew the image",
+            span(until.since(now))
+        ),
+        None => format!(
+            "the image of pool {pool} has agent {version}, which GitHub takes no more: each \
+             machine takes {newest} before it starts; renew the image"
+        ),
+    }
 }
 
 /// What GitHub refuses or limits.
