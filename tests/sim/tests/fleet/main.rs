@@ -2,9 +2,10 @@
 //! fleets of any size, what operators are shown and may order, what a pool file names, when
 //! something is late, what a backlog hides, what a second writer changes, what an invocation is
 //! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
-//! for an enterprise, what a machine says without end, how fast hundreds of machines end, and how the
-//! App is made.
+//! for an enterprise, what a machine says without end, how fast hundreds of machines end, how the App is
+//! made, and which agent a machine is handed.
 
+mod agents;
 mod answers;
 mod app;
 mod asking;
