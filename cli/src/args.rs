@@ -71,11 +71,7 @@ pub enum Command {
     /// The pools and their use, and everything that is not as it should be
     Status,
     /// What keeps jobs from starting, each with its remedy: at GitHub, in the account, in the stack
-    Doctor {
-        /// Also has CloudFormation compare every resource with the template: a minute or two
-        #[arg(long)]
-        deep: bool,
-    },
+    Doctor(Doctor),
     /// The jobs that wait, and why; those that no pool serves, and those that wait for an approval
     Jobs {
         #[command(flatten)]
@@ -184,6 +180,35 @@ impl Command {
             _ => None,
         }
     }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Doctor {
+    /// Also has CloudFormation compare every resource with the template: a minute or two
+    #[arg(long)]
+    pub deep: bool,
+    /// Instead of all that: starts one machine that no job needs, follows it to its end, and says what it
+    /// shows; asks first
+    #[arg(long, conflicts_with = "deep")]
+    pub canary: bool,
+    #[command(flatten)]
+    pub order: Canary,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Canary {
+    /// Of this pool [default: the only one]
+    #[arg(long, requires = "canary")]
+    pub pool: Option<PoolName>,
+    /// Where its runner is registered, of a pool that leaves that to its jobs
+    #[arg(long, requires = "canary", value_name = "OWNER|OWNER/REPO")]
+    pub entity: Option<Entity>,
+    /// Who; stands in the audit trail [default: $USER]
+    #[arg(long, env = "USER", hide_env = true)]
+    pub by: Option<String>,
+    /// Does not ask
+    #[arg(long, short, requires = "canary")]
+    pub yes: bool,
 }
 
 /// How much of a list.

@@ -2,7 +2,7 @@
 
 mod alarms;
 mod audit;
-
+mod canary;
 mod dead_letters;
 mod delete;
 mod doctor;
@@ -33,7 +33,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::app::door::{Asked, Reply};
-use crate::args::{Command, Listing, Muster, Order, Switch};
+use crate::args::{Command, Doctor, Listing, Muster, Order, Switch};
 use crate::failure::Failure;
 use crate::name::of_runner;
 use crate::page::Screen;
@@ -68,6 +68,8 @@ pub trait World {
     fn height(&self) -> u16;
     /// Waits. False: the person has seen enough.
     async fn wait(&mut self, time: Seconds) -> bool;
+    /// From now on Ctrl-C ends the wait that is on or comes next, and a second one the command.
+    async fn hold(&mut self);
     /// Asks for yes or no.
     fn confirm(&mut self, question: &str) -> Result<bool, Failure>;
     /// Asks for a line.
@@ -132,7 +134,8 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Session { world, screen, json: args.global.json, again: "muster github create" };
     match args.command.unwrap_or(Command::Status) {
         Command::Status => session.status().await,
-        Command::Doctor { deep } => session.doctor(deep).await,
+        Command::Doctor(Doctor { canary: true, order, .. }) => session.canary(&order).await,
+        Command::Doctor(Doctor { deep, .. }) => session.doctor(deep).await,
         Command::Jobs { listing, adopt } => session.jobs(listing, adopt).await,
         Command::Explain { name } => session.explain(&name).await,
         Command::List { listing, state } => session.list(listing, state.as_deref()).await,

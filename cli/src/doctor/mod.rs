@@ -2,11 +2,12 @@
 //! `session/doctor.rs` gathers the facts, `views/doctor.rs` shows what comes of them.
 
 pub mod account;
+pub mod canary;
 pub mod facts;
 mod github;
 mod jobs;
 pub mod machines;
-mod network;
+pub(crate) mod network;
 pub mod stack;
 
 use serde::Serialize;
@@ -37,6 +38,7 @@ pub enum Group {
     Machines,
     Stack,
     Jobs,
+    Canary,
 }
 
 impl Group {
@@ -50,6 +52,7 @@ impl Group {
             Self::Machines => "Machines",
             Self::Stack => "Stack",
             Self::Jobs => "Jobs",
+            Self::Canary => "Canary",
         }
     }
 }
@@ -162,7 +165,7 @@ fn found(group: Group, id: &'static str, wrongs: Vec<Wrong>) -> Vec<Finding> {
 
 /// A check whose fact is not known. Never red: that somebody may not look is no fault of what is
 /// looked at.
-fn unasked(group: Group, id: &'static str, unknown: &Unknown) -> Finding {
+pub(crate) fn unasked(group: Group, id: &'static str, unknown: &Unknown) -> Finding {
     let (sentence, right) = match unknown {
         Unknown::MayNot(right) => {
             (format!("You may not {right}, so \"{id}\" is unknown."), Some(right.clone()))

@@ -13,13 +13,16 @@ const FEW: u64 = 8;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(running) = &facts.running else { return Vec::new() };
-    let network = match &running.network {
-        Ok(network) => network,
-        Err(unknown) => return vec![unasked(Group::Network, "subnets", unknown)],
-    };
+    match &running.network {
+        Ok(network) => of_network(network, &facts.region),
+        Err(unknown) => vec![unasked(Group::Network, "subnets", unknown)],
+    }
+}
+
+/// All that can be wrong with a network.
+pub(crate) fn of_network(network: &Network, region: &str) -> Vec<Finding> {
     let Network { given, subnets, tables, nats, acls, endpoints, resolves, groups } = network;
     let page = |subnet: &Subnet| {
-        let region = &facts.region;
         console(
             region,
             &format!("vpcconsole/home?region={region}#SubnetDetails:subnetId={}", subnet.id),

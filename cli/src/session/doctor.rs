@@ -3,7 +3,7 @@
 mod account;
 mod drift;
 mod machines;
-mod network;
+pub(super) mod network;
 
 use muster_control::admin::answers::{ShownPools, StackStatus};
 use muster_control::admin::{PoolsRequest, Request};
@@ -191,7 +191,7 @@ impl<W: World> Session<'_, W> {
     }
 
     /// Without credentials there is nothing to find out.
-    async fn asked_of_aws(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>, Failure> {
+    pub(super) async fn asked_of_aws(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>, Failure> {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
@@ -213,7 +213,7 @@ fn fact<T>(answer: Answer, told: impl FnOnce(Value) -> T) -> Fact<T> {
     answer.map(told).map_err(Unknown::from)
 }
 
-fn deployed(answer: Answer) -> Fact<Option<Deployed>> {
+pub(super) fn deployed(answer: Answer) -> Fact<Option<Deployed>> {
     match answer {
         // AWS's own code for a stack that is not there.
         Err(Failure::Service { said, .. }) if said.contains("does not exist") => Ok(None),
@@ -291,7 +291,7 @@ fn heard(alarm: &Value, stack: &str) -> Option<Heard> {
 }
 
 /// What a stack that is there was given and tells.
-fn known(deployed: &Fact<Option<Deployed>>) -> Fact<&Deployed> {
+pub(super) fn known(deployed: &Fact<Option<Deployed>>) -> Fact<&Deployed> {
     match deployed {
         Ok(Some(deployed)) => Ok(deployed),
         Ok(None) => Err(Unknown::NoAnswer("CloudFormation does not know the stack".to_owned())),

@@ -115,7 +115,7 @@ impl<W: World> Session<'_, W> {
 
     /// An answer, or what to say instead: that nobody answers for once does not end a watch that had begun. `failures` is
     /// how many there were in a row; none before the first answer.
-    fn forgiven<T>(
+    pub(super) fn forgiven<T>(
         &mut self,
         outcome: Result<T, Failure>,
         failures: &mut Option<u32>,

@@ -87,7 +87,7 @@ fn lines_of(page: &mut Page, group: Group, checks: &[(&str, Level)]) {
     page.line(parts);
 }
 
-fn told(page: &mut Page, one: &Finding) {
+pub(super) fn told(page: &mut Page, one: &Finding) {
     let sentence = one.sentence.as_deref().unwrap_or_default();
     let mut rows = vec![(Text::new(mark(one.level), look(one.level)), Text::from(sentence))];
     if let Some(remedy) = &one.remedy {

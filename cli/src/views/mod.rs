@@ -1,6 +1,7 @@
 //! Answers as pages: each a pure function of the answer, the time, and the screen.
 
 pub mod alarms;
+pub mod canary;
 pub mod dead_letters;
 pub mod doctor;
 pub mod github;
@@ -24,10 +25,12 @@ use crate::words::clock;
 /// The function's sentence in the words of this command: it names the fields of a request.
 #[must_use]
 pub fn told(message: &str) -> String {
-    const WORDS: [(&str, &str); 9] = [
+    const WORDS: [(&str, &str); 11] = [
         ("\"kill_running_job\": true", "--kill-running-job"),
         ("\"force\": true", "--force"),
         ("a \"pool\"", "a --pool"),
+        ("name an \"entity\"", "give --entity"),
+        ("\"entity\"", "--entity"),
         ("\"limit\"", "--limit"),
         ("\"reason\"", "--reason"),
         ("\"since\"", "--since"),

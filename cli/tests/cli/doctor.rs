@@ -2,6 +2,7 @@
 
 mod account;
 mod asked;
+mod canary;
 mod machines;
 mod network;
 

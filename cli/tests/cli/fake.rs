@@ -209,6 +209,10 @@ impl World for Fake {
         self.patience > 0
     }
 
+    async fn hold(&mut self) {
+        self.note("— Ctrl-C is held");
+    }
+
     fn confirm(&mut self, question: &str) -> Result<bool, Failure> {
         let said = self.says.pop_front().expect("somebody");
         self.note(&format!("? {question} {said}"));

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_smithy_types::body::SdkBody;
@@ -17,6 +18,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::aws::Aws;
 use crate::child::{Child, not_started};
@@ -36,6 +38,8 @@ pub(crate) struct Terminal {
     pub(crate) stage: Option<&'static str>,
     /// Whether stdin has come to its end.
     is_mute: bool,
+    /// A Ctrl-C that came while it was held.
+    interrupted: Option<Arc<Notify>>,
 }
 
 /// How often stdin is looked at while a page waits.
@@ -51,6 +55,7 @@ impl Terminal {
             child: None,
             stage: None,
             is_mute: false,
+            interrupted: None,
         }
     }
 
@@ -186,11 +191,38 @@ impl World for Terminal {
 
     async fn wait(&mut self, time: Seconds) -> bool {
         let time = Duration::from_secs(u64::from(time.0));
-        if let Some(goes_on) = keys::wait(time) {
-            return goes_on;
+        let interrupted = self.interrupted.clone();
+        let held = async {
+            match interrupted {
+                Some(interrupted) => interrupted.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        // At a terminal the wait takes the key itself; one that came before stands in the other.
+        let left = match keys::wait(time) {
+            Some(false) => return false,
+            Some(true) => Duration::ZERO,
+            None => time,
+        };
+        tokio::select! {
+            biased;
+            () = held => false,
+            () = tokio::time::sleep(left) => true,
         }
-        tokio::time::sleep(time).await;
-        true
+    }
+
+    async fn hold(&mut self) {
+        let interrupted = Arc::clone(self.interrupted.insert(Arc::default()));
+        tokio::spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                interrupted.notify_one();
+                if tokio::signal::ctrl_c().await.is_ok() {
+                    std::process::exit(130);
+                }
+            }
+        });
+        // So that it listens by the time of the next call.
+        tokio::task::yield_now().await;
     }
 
     fn confirm(&mut self, question: &str) -> Result<bool, Failure> {

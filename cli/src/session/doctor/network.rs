@@ -25,7 +25,7 @@ pub(super) fn ec2(action: &str, filters: &[(&str, &[String])], fields: &[(&str, 
 }
 
 /// As [`read`] reads the answers.
-pub(super) fn calls(given: &Given, stack: &str) -> [Call; 7] {
+pub(in crate::session) fn calls(given: &Given, stack: &str) -> [Call; 7] {
     let vpc: &[String] = std::slice::from_ref(&given.vpc);
     let own = [stack.to_owned()];
     let groups: (&str, &[String]) = match given.groups.as_slice() {
@@ -47,7 +47,10 @@ pub(super) fn calls(given: &Given, stack: &str) -> [Call; 7] {
     ]
 }
 
-pub(super) fn read(given: Given, answers: &mut impl Iterator<Item = Answer>) -> Network {
+pub(in crate::session) fn read(
+    given: Given,
+    answers: &mut impl Iterator<Item = Answer>,
+) -> Network {
     Network {
         given,
         subnets: fact(next(answers), |answer| Subnet::read(&answer)),

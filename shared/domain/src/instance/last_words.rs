@@ -16,7 +16,7 @@ const MAX_LINE: usize = 160;
 impl Instance {
     /// Keeps the end of its console. Nothing is worth nothing.
     pub(crate) fn keep_console(&mut self, output: &str) {
-        self.console = Some(printable(output)).filter(|kept| !kept.trim().is_empty());
+        self.console = Some(console_text(output)).filter(|kept| !kept.trim().is_empty());
     }
 
     /// What its machine said before it failed, the newest last.
@@ -42,7 +42,8 @@ impl Instance {
 }
 
 /// Printable text without anything that could be a credential, and of that the end.
-fn printable(output: &str) -> String {
+#[must_use]
+pub fn console_text(output: &str) -> String {
     let (mut kept, mut word) = (String::new(), String::new());
     let end_word = |kept: &mut String, word: &mut String| {
         kept.push_str(if word.len() < SECRET { word } else { "[...]" });
@@ -66,7 +67,7 @@ fn printable(output: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_KEPT, printable};
+    use super::{MAX_KEPT, console_text};
     use crate::testkit::{With, boot_failed, booting};
 
     #[test]
@@ -80,11 +81,11 @@ mod tests {
             ("a long word at the end", "AQoDYXdzEJr1K9QXk/+0123456789abcdef=", "[...]"),
         ];
         for (what, output, expected) in rows {
-            assert_eq!(printable(output), expected, "{what}");
+            assert_eq!(console_text(output), expected, "{what}");
         }
         let long = "a line\n".repeat(MAX_KEPT);
-        assert_eq!(printable(&long).len(), MAX_KEPT);
-        assert!(long.ends_with(&printable(&long)));
+        assert_eq!(console_text(&long).len(), MAX_KEPT);
+        assert!(long.ends_with(&console_text(&long)));
     }
 
     #[test]

@@ -1,0 +1,242 @@
+//! `doctor --canary`: one machine that no job needs, from its launch to its end.
+
+mod evidence;
+
+use muster_control::admin::answers::{OrderedCanary, ShownInstance, ShownRunner};
+use muster_control::admin::{CanaryRequest, DeleteRequest, Request};
+use muster_domain::instance::{RunnerState, State};
+use muster_domain::time::Seconds;
+use serde_json::json;
+
+use super::{Session, World, pretty, read};
+use crate::args::Canary;
+use crate::doctor::canary::report::{End, Report, Watched};
+use crate::doctor::canary::{Course, Shown, Step, course, findings, settled};
+use crate::doctor::has_errors;
+use crate::failure::Failure;
+use crate::views::canary as views;
+
+/// How often its record is looked at.
+const EVERY: Seconds = Seconds(2);
+/// How long GitHub may take to show its agent connected.
+const CONNECTS: Seconds = Seconds(60);
+/// How long its end is waited for.
+const ENDS: Seconds = Seconds(300);
+/// Stands in the audit trail.
+const REASON: &str = "the end of a canary";
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn canary(&mut self, order: &Canary) -> Result<String, Failure> {
+        let request = |dry_run| {
+            json!(Request::Canary(CanaryRequest {
+                pool: order.pool.clone(),
+                entity: order.entity.clone(),
+                by: order.by.clone(),
+                dry_run,
+            }))
+        };
+        let plan: OrderedCanary = read("canary", self.answer(&request(true)).await?)?;
+        self.world.say(views::plan(&plan, self.screen).trim_end());
+        self.agreed(order.yes, "Start it?")?;
+        self.world.hold().await;
+        let ordered: OrderedCanary = read("canary", self.answer(&request(false)).await?)?;
+        let name = ordered.name.as_ref().map_or_else(String::new, ToString::to_string);
+        let followed = match self.first_look(ordered, &name).await {
+            Ok(mut watched) => {
+                self.to_its_course(&mut watched, &name).await.map(|course| (watched, course))
+            }
+            Err(failure) => Err(failure),
+        };
+        let (watched, course) = match followed {
+            Ok(followed) => followed,
+            Err(failure) => return Err(self.left_alone(failure, &name, order).await),
+        };
+        self.ended_canary(watched, course, &name, order).await
+    }
+
+    /// What it shows was not seen to its end; it ends all the same.
+    async fn left_alone(&mut self, failure: Failure, name: &str, order: &Canary) -> Failure {
+        let said = match self.order_end(name, order).await {
+            Ok(End::Busy) => format!("A job runs on {name}, so it is left alone."),
+            Ok(End::Held) => format!("Deletes are off; then: muster delete {name}"),
+            Ok(_) => format!("The end of {name} is ordered: muster watch {name}"),
+            Err(_) => format!("{name} may be there: muster delete {name}"),
+        };
+        match failure {
+            Failure::Interrupted => Failure::Ended(format!("Stopped. {said}")),
+            failure => {
+                self.world.say(&said);
+                failure
+            }
+        }
+    }
+
+    async fn first_look(&mut self, ordered: OrderedCanary, name: &str) -> Result<Watched, Failure> {
+        let shown = self.look_at_canary(name, false).await?;
+        let (machine, online_at) = (None, None);
+        Ok(Watched { ordered, shown, machine, online_at, is_offline: false, told: 0 })
+    }
+
+    async fn look_at_canary(&mut self, name: &str, github: bool) -> Result<ShownInstance, Failure> {
+        let request = json!(Request::Show { name: name.to_owned(), github });
+        read("show", self.answer(&request).await?)
+    }
+
+    /// Follows it until it is known what comes of it.
+    async fn to_its_course(
+        &mut self,
+        watched: &mut Watched,
+        name: &str,
+    ) -> Result<Course, Failure> {
+        let mut failures = Some(0);
+        loop {
+            self.look_at_its_machine(watched).await?;
+            let runner = &watched.shown.instance.runner;
+            let (runs, since) = (runner.state == RunnerState::Idle, runner.since);
+            let now = self.world.now();
+            match watched.shown.runner_seen {
+                Some(ShownRunner::Online | ShownRunner::Busy) if watched.online_at.is_none() => {
+                    watched.online_at = Some(now.max(since));
+                }
+                Some(ShownRunner::Absent | ShownRunner::Offline) => watched.is_offline = true,
+                _ => {}
+            }
+            self.tell_steps(watched);
+            match course(&watched.shown.instance, now) {
+                Course::Waits => {}
+                Course::Listens if watched.online_at.is_none() && !now.is_past(since, CONNECTS) => {
+                }
+                course => return Ok(course),
+            }
+            if !self.world.wait(EVERY).await {
+                return Err(Failure::Interrupted);
+            }
+            let looked = self.look_at_canary(name, runs && watched.online_at.is_none()).await;
+            let (shown, note) = self.forgiven(looked, &mut failures)?;
+            if let Some(note) = note {
+                self.world.say(&note);
+            }
+            watched.shown = shown.unwrap_or_else(|| watched.shown.clone());
+        }
+    }
+
+    /// Type, zone and market, once EC2 shows them. Nothing waits for that.
+    async fn look_at_its_machine(&mut self, watched: &mut Watched) -> Result<(), Failure> {
+        let one = &watched.shown.instance;
+        let Some(id) = one.machine().filter(|_| watched.machine.is_none()) else { return Ok(()) };
+        // A machine that calls was there to be seen.
+        if one.runner.n > 0 {
+            return Ok(());
+        }
+        match self.call(evidence::machine(id)).await {
+            Ok(answer) => watched.machine = Shown::read(&answer),
+            Err(failure @ Failure::NoCredentials { .. }) => return Err(failure),
+            // Its id is told all the same.
+            Err(_) => watched.machine = Some(Shown { id: id.to_string(), ..Shown::default() }),
+        }
+        Ok(())
+    }
+
+    fn tell_steps(&mut self, watched: &mut Watched) {
+        let all = watched.phases();
+        let launched_untold = watched.machine.is_none()
+            && watched.shown.instance.machine().is_some()
+            && watched.shown.instance.runner.n == 0
+            && watched.shown.instance.mark().is_none();
+        let until = match launched_untold {
+            // With its type and zone, which EC2 does not show yet.
+            true => all.iter().position(|phase| phase.step == Step::Launched),
+            false => None,
+        };
+        let until = until.unwrap_or(all.len());
+        if !self.json {
+            for phase in all.iter().take(until).skip(watched.told) {
+                let line = views::step(phase, watched, self.screen);
+                self.world.print(&line);
+            }
+        }
+        watched.told = watched.told.max(until);
+    }
+
+    /// Orders its end by the ordinary way, and says what it has shown.
+    async fn ended_canary(
+        &mut self,
+        mut watched: Watched,
+        course: Course,
+        name: &str,
+        order: &Canary,
+    ) -> Result<String, Failure> {
+        let evidence = match self.evidence(&watched, course).await {
+            Ok(evidence) => evidence,
+            Err(failure) => return Err(self.left_alone(failure, name, order).await),
+        };
+        // Before its end is ordered: that is no fault of its.
+        let online = watched.online_at.map(|_| true).or(watched.is_offline.then_some(false));
+        let mut checks = findings(&watched.shown.instance, course, online);
+        checks.extend(evidence.findings());
+        let end = match course {
+            Course::Refused => End::Nothing,
+            Course::Taken => End::Busy,
+            Course::Waits | Course::Listens | Course::Unasked | Course::Mute | Course::Lost => {
+                self.order_end(name, order).await?
+            }
+        };
+        let (course, end) = match end {
+            End::Ordered => (course, self.to_its_end(&mut watched, name).await?),
+            // It was given one in the last moment.
+            End::Busy => (Course::Taken, end),
+            End::Gone | End::Nothing | End::Held => (course, end),
+        };
+        let one = &watched.shown.instance;
+        let spot =
+            watched.machine.as_ref().filter(|one| !one.zone.is_empty()).map(|one| one.is_spot);
+        let decoded = evidence.decoded.as_ref().and_then(|decoded| decoded.as_ref().ok());
+        let rows = settled::rows(one, &watched.ordered.request, spot, decoded);
+        let report = Report { watched, course, checks, rows, evidence, end };
+        let is_well = !has_errors(&report.checks);
+        let text = match self.json {
+            true => pretty(&views::json(&report)),
+            false => views::page(&report, self.screen),
+        };
+        if is_well { Ok(text) } else { Err(Failure::Unwell(text)) }
+    }
+
+    async fn order_end(&mut self, name: &str, order: &Canary) -> Result<End, Failure> {
+        let request = json!(Request::Delete(DeleteRequest {
+            name: name.to_owned(),
+            reason: REASON.to_owned(),
+            by: order.by.clone(),
+            force: false,
+            bypass_github_unauthorized: false,
+            kill_running_job: false,
+            dry_run: false,
+        }));
+        match self.answer(&request).await {
+            Ok(_) => Ok(End::Ordered),
+            Err(failure) => match failure.code() {
+                "busy" => Ok(End::Busy),
+                "switched_off" => Ok(End::Held),
+                "already_deleted" => Ok(End::Gone),
+                _ => Err(failure),
+            },
+        }
+    }
+
+    async fn to_its_end(&mut self, watched: &mut Watched, name: &str) -> Result<End, Failure> {
+        let until = self.world.now() + ENDS;
+        let mut failures = Some(0);
+        loop {
+            let looked = self.look_at_canary(name, false).await;
+            let (shown, _) = self.forgiven(looked, &mut failures)?;
+            watched.shown = shown.unwrap_or_else(|| watched.shown.clone());
+            self.tell_steps(watched);
+            if watched.shown.instance.state() == State::Deleted {
+                return Ok(End::Gone);
+            }
+            // Its end goes on without anybody who waits.
+            if self.world.now() > until || !self.world.wait(EVERY).await {
+                return Ok(End::Ordered);
+            }
+        }
+    }
+}
