@@ -9,9 +9,9 @@ use muster_domain::time::Time;
 
 use super::RunnerApi;
 use crate::causes::with_causes;
-use crate::context::Ports;
+use crate::context::Wired;
 use crate::health::note;
-use crate::ports::{Github, Registrar};
+use crate::ports::{Github, Queue, Registrar, Table};
 
 /// What a machine has told of its agent, and GitHub of others.
 pub(super) struct Told {
@@ -44,7 +44,7 @@ impl Told {
     }
 }
 
-impl<P: Ports> RunnerApi<'_, P> {
+impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     /// GitHub is asked what it lists, where the machine can take another agent.
     pub(super) async fn told_of_agents(
         &self,

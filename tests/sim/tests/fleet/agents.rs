@@ -23,13 +23,13 @@ fn a_machine_takes_what_github_lists_from_its_pools_mirror() {
     let bench = Bench::of(vec![pool]);
     let booting = records::running(1, None);
     bench.store(slice::from_ref(&booting));
-    let machine = booting.machine().expect("a machine");
     let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
     let ask = |version: Option<AgentVersion>, second| {
         let context = Context::new(door, door, door, door, settings);
-        let (pass, now) = (RunnerApi { context, owner: None }, door.now() + Seconds(second));
+        let pass = RunnerApi { context, owner: booting.name.clone() };
+        let now = door.now() + Seconds(second);
         let report = AgentReport { arch: Arch::X64, version };
-        bench.drive(pass.configure(machine, Some(report), now)).map(|config| config.agent)
+        bench.drive(pass.configure(Some(report), now)).map(|config| config.agent)
     };
     assert_eq!(ask(None, 0), Ok(Some(AgentOffer::Newest)), "GitHub never listed one");
     let digest = "0".repeat(64);
