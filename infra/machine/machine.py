@@ -29,6 +29,8 @@ JOURNAL = ("_SYSTEMD_UNIT=cloud-final.service + _SYSTEMD_UNIT=muster.service + U
            " + _SYSTEMD_UNIT=muster-runner.service _TRANSPORT=stdout + _TRANSPORT=kernel").split()
 # Of each log the end, bytes; and how long all of them may hold the machine's end up, seconds.
 MAX_LOG, SEND_LIMIT = 4 << 20, 10
+# How long a machine asks whether it is to stay, and the longest stay, seconds.
+ASK_LIMIT, MAX_STAY = 90, 4 * 3600
 
 
 def setting(name, default):
@@ -112,14 +114,27 @@ def code_of(answer):
 
 
 def report(body, tries):
-    """An event. No matter if it is lost: the control plane looks for itself, only later."""
+    """An event, and what is answered. No matter if it is lost: the control plane looks for itself, only later."""
     for attempt in range(1, tries + 1):
-        status, _ = ask("/runner/events", body)
+        status, answer = ask("/runner/events", body)
         if status in (200, 409):
-            return
+            return answer
         if attempt < tries:
             time.sleep(attempt + random.random())
     say(f"muster: {body['event']} could not be reported (status {status})")
+    return {}
+
+
+def leave(name, code, tries):
+    """Tells the end. How long the machine is to stay for a look, seconds: that of a failed job, where its pool says so.
+    How a job did, GitHub tells the control plane a little later."""
+    end = time.monotonic() + ASK_LIMIT
+    while True:
+        answer = report({"event": "exited", "runner_name": name, "code": code}, tries)
+        again = answer.get("ask_again_seconds")
+        if again is None or time.monotonic() + again > end:
+            return min(answer.get("stay_seconds", 0), MAX_STAY)
+        time.sleep(again)
 
 
 def register():
@@ -450,7 +465,8 @@ def main():
     except BaseException as error:
         why = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
         say(f"muster: {'the machine ends' if name else 'booting failed'} ({why})")
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
     if os.environ.get("MUSTER_LOGS"):
         sender = threading.Thread(target=send_logs, args=(config.get("encoded_jit_config"),), daemon=True)
         sender.start()
@@ -459,7 +475,10 @@ def main():
             say(f"muster: the logs could not be sent within {SEND_LIMIT} seconds")
     tries = 1 if why == "told to end" else 5  # what cannot succeed any more is not tried again
     if name:
-        report({"event": "exited", "runner_name": name, "code": code}, tries)
+        stay = leave(name, code, tries)
+        if stay and why is None:
+            say(f"muster: the job failed, and its pool keeps this machine for a look: {stay} seconds")
+            over.wait(stay)
     else:
         report({"event": "boot-failed", "log": last_lines()}, tries)
     return 0 if why is None else 1

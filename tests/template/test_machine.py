@@ -178,6 +178,23 @@ class Calls(Case):
         self.assertEqual(len(self.api.calls), 3)
 
 
+class Leaving(Case):
+    def leave(self, *answers):
+        self.api.answers["/runner/events"] = [(200, answer) for answer in answers]
+        return self.machine.leave("r-1", 1)
+
+    def test_a_machine_stays_as_long_as_it_is_told_once_it_is_known_how_its_job_did(self):
+        self.assertEqual(self.leave({"ask_again_seconds": 0}, {"ask_again_seconds": 0}, {"stay_seconds": 900}), 900)
+        self.assertEqual([event["event"] for _, event in self.api.calls], ["exited"] * 3)
+        self.assertEqual(self.leave({"version": 1}), 0)
+        self.assertEqual(self.leave({"stay_seconds": 10**9}), 4 * 3600)
+
+    def test_it_does_not_ask_for_ever(self):
+        self.machine.ASK_LIMIT = 1
+        self.assertEqual(self.leave({"ask_again_seconds": 0.3}), 0)
+        self.assertLessEqual(len(self.api.calls), 4)
+
+
 class Hooks(Case):
     def setUp(self):
         super().setUp()

@@ -57,7 +57,8 @@ class Api(http.server.BaseHTTPRequestHandler):
             file.write(json.dumps(told) + "\n")
         if self.path == "/runner/register":
             return self.answer(200, json.dumps(self.server.plan["configuration"]))
-        return self.answer(self.server.plan["job_started"] if self.path == "/runner/job-started" else 200, "{}")
+        ended = json.dumps(self.server.plan["after_end"]) if told["event"] == "exited" else "{}"
+        return self.answer(self.server.plan["job_started"] if self.path == "/runner/job-started" else 200, ended)
 
 
 def contain(folder):
@@ -119,7 +120,7 @@ WITHOUT = missing()
 
 @unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")
 class Machine(unittest.TestCase):
-    def boot(self, agent, beside="", job_started=200, settings="", **configuration):
+    def boot(self, agent, beside="", job_started=200, settings="", after_end={}, **configuration):
         """What a machine did, until it had no power: events in their order, what it left in /out, and its times."""
         from test_boot import user_data  # the template is not needed inside
 
@@ -143,7 +144,7 @@ class Machine(unittest.TestCase):
             folder, group = pathlib.Path(name), cgroups() / f"muster-{os.getpid()}"
             (folder / "out").mkdir()
             (folder / "out").chmod(0o777)
-            (folder / "plan").write_text(json.dumps({"files": files, "configuration": configuration, "job_started": job_started}))
+            (folder / "plan").write_text(json.dumps({"files": files, "configuration": configuration, "job_started": job_started, "after_end": after_end}))
             group.mkdir()
             try:
                 enter = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
@@ -222,6 +223,14 @@ class Machine(unittest.TestCase):
         life = "export MUSTER_MAX_LIFETIME_SECONDS=3 MUSTER_LIFETIME_GRACE_SECONDS=0"
         events, _, times = self.boot("sleep 60", settings=life)
         self.assertEqual(events, ["register", "runner-started", "exited"])
+        self.assertLess(times["end"] - times["begun"], 10)
+
+    def test_a_failed_jobs_machine_stays_for_a_look_and_can_be_ended_meanwhile(self):
+        events, _, times = self.boot("sleep 0.1", after_end={"stay_seconds": 4})
+        self.assertEqual(events[-1], "exited")
+        self.assertGreater(times["end"] - times["exited"], 4)
+        self.assertLess(times["end"] - times["exited"], 4 + 2)
+        _, _, times = self.boot("sleep 0.1", after_end={"stay_seconds": 60}, beside="sleep 4; shutdown -h now")
         self.assertLess(times["end"] - times["begun"], 10)
 
     def test_so_does_a_second_boot(self):

@@ -71,7 +71,16 @@ fn runner(state: RunnerState) -> Text {
 }
 
 fn waits_for(one: &InstanceSummary, now: Time) -> Text {
-    let Some(waiting) = &one.waiting_for else { return Text::none() };
+    let Some(waiting) = &one.waiting_for else {
+        return match one.kept_until.filter(|until| one.state == State::Running && *until > now) {
+            Some(until) => {
+                let said =
+                    format!("somebody's look at its failed job, until {}", clock(until, now));
+                Text::new(said, Look::Warning)
+            }
+            None => Text::none(),
+        };
+    };
     let tries = match one.attempts {
         0 => String::new(),
         times => format!(", {} failed", count(times as usize, "call")),

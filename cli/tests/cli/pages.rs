@@ -84,6 +84,11 @@ fn instances_are_listed_and_shown() {
     looks::<InstanceList>("list", recorded("list"), instances::list);
     let mut several = drawn("list");
     several["unreadable"] = json!(["small-l7-0"]);
+    let running = several["instances"].as_array_mut().expect("instances").iter_mut();
+    for one in running.filter(|one| one["state"] == "running").take(1) {
+        one["kept_until"] = json!("2026-11-21T00:09:00.000Z");
+        one["runner_state"] = json!("terminated");
+    }
     looks::<InstanceList>("list_many", several, instances::list);
     looks::<ShownInstance>("show", recorded("show"), instances::show);
     let mut troubled = recorded("show");

@@ -7,7 +7,7 @@ use muster_control::ports::{Github, Queue, Table};
 use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
 use muster_domain::ids::MachineId;
-use muster_domain::instance::{ReportError, StartReport};
+use muster_domain::instance::{AfterEnd, ReportError, StartReport};
 use muster_domain::pool::Arch;
 use muster_domain::time::Time;
 use serde::Deserialize;
@@ -146,10 +146,7 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
         Request::Configuration(agent) => {
             pass.configure(*agent, now).await.map(|config| configuration(&config))
         }
-        Request::Report(report) => {
-            pass.report(report, now).await?;
-            Ok(json!({ "version": VERSION }))
-        }
+        Request::Report(report) => Ok(taken(pass.report(report, now).await?)),
     }
 }
 
@@ -218,6 +215,17 @@ fn last(text: &str, most: usize) -> String {
         start += 1;
     }
     text[start..].to_owned()
+}
+
+/// A report was taken; of an end, what comes after it.
+fn taken(after: AfterEnd) -> Value {
+    let mut body = json!({ "version": VERSION });
+    match after {
+        AfterEnd::ShutsDown => {}
+        AfterEnd::Asks(after) => body["ask_again_seconds"] = json!(after),
+        AfterEnd::Stays(time) => body["stay_seconds"] = json!(time),
+    }
+    body
 }
 
 fn configuration(config: &Configuration) -> Value {
@@ -420,6 +428,18 @@ mod tests {
         let kept = last(&log, MAX_LOG - 1);
         assert!(kept.len() < MAX_LOG && kept.chars().all(|character| character == 'é'));
         assert_eq!(last("short", MAX_LOG), "short");
+    }
+
+    #[test]
+    fn an_end_is_answered_with_what_comes_after_it() {
+        use muster_domain::time::Seconds;
+        for (after, told) in [
+            (AfterEnd::ShutsDown, json!({ "version": 1 })),
+            (AfterEnd::Asks(Seconds(5)), json!({ "version": 1, "ask_again_seconds": 5 })),
+            (AfterEnd::Stays(Seconds(900)), json!({ "version": 1, "stay_seconds": 900 })),
+        ] {
+            assert_eq!(taken(after), told);
+        }
     }
 
     #[test]

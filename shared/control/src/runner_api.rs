@@ -8,7 +8,9 @@ use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::backoff;
 use muster_domain::ids::{InstanceName, RunnerId};
-use muster_domain::instance::{ErrorDetail, Exit, Instance, ReportError, RunnerState, Start};
+use muster_domain::instance::{
+    AfterEnd, ErrorDetail, Exit, Instance, ReportError, RunnerState, Start,
+};
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Asked;
 use muster_domain::observation::ProviderError;
@@ -164,20 +166,28 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         })
     }
 
-    /// Takes a report.
+    /// Takes a report. What a machine does whose agent has ended: all others go on.
     ///
     /// # Errors
     /// What the machine is to do instead.
-    pub async fn report(&self, report: &MachineReport, now: Time) -> Result<(), RunnerApiError> {
+    pub async fn report(
+        &self,
+        report: &MachineReport,
+        now: Time,
+    ) -> Result<AfterEnd, RunnerApiError> {
         let instance = self.instance().await?;
         let settings = self.context.settings;
         let timings = &settings.timings_of(&instance.pool);
         let pool = settings.pool(&instance.pool);
         let (mut ends, mut refused_agent) = (false, None);
+        let mut after = AfterEnd::ShutsDown;
         let stored = self
             .change(instance, |next| {
                 let before = next.clone();
                 take(report, next, pool, now, timings)?;
+                if matches!(report, MachineReport::Exited { .. }) {
+                    after = next.after_end(pool, now);
+                }
                 ends = before.runner.exit.is_none() && next.runner.exit.is_some();
                 refused_agent = before.agent_refused_by(next);
                 Ok(())
@@ -198,7 +208,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 tracing::warn!(instance.id = %stored.name, what, "GitHub gave a runner a job that its pool does not serve");
                 Err(ReportError::ForeignJob.into())
             }
-            _ => Ok(()),
+            _ => Ok(after),
         }
     }
 

@@ -174,6 +174,8 @@ impl<'a> Key<'a> {
             started,
             github_job,
             github_completed_at,
+            // No pool of these worlds keeps the machine of a failed job.
+            failed: _,
             exit,
         } = runner;
         self.num(*state as u64);

@@ -21,7 +21,7 @@ use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::agent::{AgentOffer, AgentReport};
-use muster_domain::instance::ReportError;
+use muster_domain::instance::{AfterEnd, ReportError};
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Seconds;
 use serde_json::Value;
@@ -99,6 +99,10 @@ pub enum Reply {
     Configuration(String, u64, Option<AgentOffer>),
     /// Noted.
     Noted,
+    /// Noted: ask again after this time what comes after the end.
+    AskAgain(Seconds),
+    /// Noted: stay for so long, for somebody's look.
+    Stay(Seconds),
     /// Shut down, or fail the job.
     Refused(String),
     /// Try again after this time.
@@ -294,7 +298,11 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
                     let number = config.encoded.parse().unwrap_or_default();
                     Reply::Configuration(config.runner_name, number, config.agent)
                 }),
-                Ask::Report(report) => pass.report(report, now).await.map(|()| Reply::Noted),
+                Ask::Report(report) => pass.report(report, now).await.map(|after| match after {
+                    AfterEnd::ShutsDown => Reply::Noted,
+                    AfterEnd::Asks(after) => Reply::AskAgain(after),
+                    AfterEnd::Stays(time) => Reply::Stay(time),
+                }),
             }
         }
     };

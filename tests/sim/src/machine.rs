@@ -26,6 +26,8 @@ const REPORT_PATIENCE: Millis = 10 * SECOND;
 /// How long the boot script goes on asking for a configuration. It does not wait for an answer that
 /// comes later.
 const REGISTER_LIMIT: Millis = 8 * MINUTE;
+/// How long a machine whose agent has ended goes on asking whether it is to stay.
+const ASK_LIMIT: Millis = 90 * SECOND;
 /// How long a job's start goes on asking whether it may.
 const START_LIMIT: Millis = 10 * MINUTE;
 /// How often `infra/machine/machine.py` sends each other report.
@@ -117,9 +119,7 @@ impl Script {
         if refused.is_some() {
             self.pause(2 * SECOND).await;
         }
-        // Whatever the listener ended with: run.sh has an exit code of its own for a few of its
-        // ends alone.
-        self.report(MachineReport::Exited { code: refused.unwrap_or(0) }).await;
+        self.leave(refused.unwrap_or(0)).await;
     }
 
     /// What it says of its image's agent.
@@ -153,6 +153,21 @@ impl Script {
         Some(if version >= AgentVersion::new(2, 333, 0) { TOO_OLD } else { 0 })
     }
 
+    /// Tells the end, and stays where Muster says so. Whatever the listener ended with: run.sh has
+    /// an exit code of its own for a few of its ends alone.
+    async fn leave(&self, code: i32) {
+        let until = self.now() + ASK_LIMIT;
+        loop {
+            match self.report(MachineReport::Exited { code }).await {
+                Reply::AskAgain(after) if self.now() < until => {
+                    self.pause(i64::from(after.0) * SECOND).await;
+                }
+                Reply::Stay(time) => return self.pause(i64::from(time.0) * SECOND).await,
+                _ => return,
+            }
+        }
+    }
+
     /// Asks for a configuration until there is one.
     async fn register(&self) -> Option<(String, u64, Option<AgentOffer>)> {
         let until = self.now() + REGISTER_LIMIT;
@@ -165,7 +180,9 @@ impl Script {
                 // Unwanted: it goes without another word.
                 Some(Reply::Refused(_)) => return None,
                 Some(Reply::Later(after)) => i64::from(after.0) * SECOND,
-                Some(Reply::Broken | Reply::Noted) | None => SECOND << attempt.min(5),
+                Some(Reply::Broken | Reply::Noted | Reply::AskAgain(_) | Reply::Stay(_)) | None => {
+                    SECOND << attempt.min(5)
+                }
             };
             attempt += 1;
             if self.now() + wait > until {
@@ -245,7 +262,7 @@ impl Script {
         match (refused, conclusion) {
             (true, _) if world.is_foreign(name, job) => world.tally.foreign += 1,
             (true, _) => world.tally.refused += 1,
-            (false, "success") => world.tally.served += 1,
+            (false, "success" | "failure") => world.tally.served += 1,
             _ => {}
         }
         world.agent_done(runner, job, conclusion);
@@ -264,7 +281,10 @@ impl Script {
         let last = self.now() + START_LIMIT;
         for attempt in 1..=tries(&report) {
             match self.ask(Ask::Report(report.clone())).await {
-                Some(reply @ (Reply::Noted | Reply::Refused(_))) => return reply,
+                Some(
+                    reply
+                    @ (Reply::Noted | Reply::AskAgain(_) | Reply::Stay(_) | Reply::Refused(_)),
+                ) => return reply,
                 _ if self.now() >= last => break,
                 _ => self.pause(i64::from(attempt.min(12)) * SECOND).await,
             }
@@ -311,7 +331,11 @@ impl Script {
     async fn steps(&self, job: u32, length: Option<Millis>) -> &'static str {
         let over = |world: &mut World| {
             let over = world.github.truth_of(job)?.over()?;
-            Some(if over == "cancelled" { "cancelled" } else { "success" })
+            Some(match over {
+                "cancelled" => "cancelled",
+                "failure" => "failure",
+                _ => "success",
+            })
         };
         self.until(length.unwrap_or(Millis::MAX), over).await.unwrap_or("success")
     }

@@ -310,7 +310,8 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         };
         let mut changes = Vec::new();
         if job.status() == JobStatus::Completed {
-            taker.github_completed(job.key(), now, &self.context.settings.timings);
+            let failed = job.last_event.has_failed();
+            taker.github_completed(job.key(), failed, now, &self.context.settings.timings);
         } else {
             changes.extend(killed_unseen(&taker, now).map(Write::Audit));
             taker.github_started(job.key(), now);

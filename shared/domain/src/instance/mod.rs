@@ -2,6 +2,7 @@
 //! change it.
 
 mod failure;
+mod keep;
 mod last_words;
 mod listing;
 mod machine;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::last_words::console_text;
+pub use self::keep::AfterEnd;
 pub use self::listing::Group;
 pub use self::record::{
     DeleteMark, DeleteReason, ErrorDetail, Event, Exit, Order, Runner, StartedJob, Waiting,
@@ -118,6 +120,9 @@ pub struct Instance {
     pub absence: Option<Absence>,
     /// When EC2 announced that it takes the machine back.
     pub spot_notice_at: Option<Time>,
+    /// Until when its machine is kept for a look: its job failed, and its pool wants that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<Time>,
     /// The end of its console, of a machine whose runner was never there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub console: Option<String>,
@@ -171,6 +176,7 @@ impl Instance {
                 started: None,
                 github_job: None,
                 github_completed_at: None,
+                failed: false,
                 exit: None,
             },
             mark: None,
@@ -180,6 +186,7 @@ impl Instance {
             last_error: None,
             absence: None,
             spot_notice_at: None,
+            kept_until: None,
             console: None,
             due_at: None,
             wake: None,

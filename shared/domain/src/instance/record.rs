@@ -242,6 +242,9 @@ pub struct Runner {
     pub github_job: Option<JobKey>,
     /// When GitHub said `completed` for the job it took.
     pub github_completed_at: Option<Time>,
+    /// GitHub says that this job failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
     /// The end of the agent.
     pub exit: Option<Exit>,
 }

@@ -441,11 +441,18 @@ impl Instance {
 
     /// GitHub's event says that the job this runner took is over. Alone it proves nothing about
     /// the machine (actions/runner #4492): its own report is given time to follow.
-    pub fn github_completed(&mut self, job: JobKey, now: Time, timings: &Timings) -> bool {
+    pub fn github_completed(
+        &mut self,
+        job: JobKey,
+        failed: bool,
+        now: Time,
+        timings: &Timings,
+    ) -> bool {
         let new = self.runner.github_completed_at.is_none() && self.state.is_live();
         if new {
             self.runner.github_job = None;
             self.runner.github_completed_at = Some(now);
+            self.runner.failed = failed;
             if self.runner.exit.is_none() {
                 self.set_due_by(now + timings.completed_grace_seconds);
             }

@@ -204,7 +204,12 @@ fn running(instance: &Instance) -> String {
                 Some(what) => format!(
                     "GitHub gave its runner {what}. It did not run it; the machine shuts itself down."
                 ),
-                None => "Its runner ended; the machine shuts itself down.".to_owned(),
+                None => match instance.kept_until {
+                    Some(until) => format!(
+                        "Its job failed, and its pool keeps such a machine for a look: it shuts itself down at {until}."
+                    ),
+                    None => "Its runner ended; the machine shuts itself down.".to_owned(),
+                },
             }
         }
     }

@@ -69,6 +69,15 @@ pub struct JobEvent {
     pub completed_at: Option<Time>,
 }
 
+impl JobEvent {
+    /// GitHub says that it failed by itself: nobody has cancelled it.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.status == JobStatus::Completed
+            && matches!(self.conclusion.as_deref(), Some("failure" | "timed_out"))
+    }
+}
+
 /// A job that waits for an approval is given up after this long. GitHub itself ends it after 30
 /// days (its documentation, "Reviewing deployments"); a day more is no harm.
 pub const APPROVAL_EXPIRY: Seconds = Seconds(31 * 24 * 3600);

@@ -121,7 +121,9 @@ fn runner_ended(
     if instance.claim().is_some() && !instance.runner.has_taken_job() {
         return give_claim_back(instance, seen, policy, now, "the runner ended without a job");
     }
-    let overdue = exit.at + policy.timings.shutdown_grace_seconds;
+    // Kept for a look, it shuts down at the end of that time.
+    let ends = instance.kept_until.map_or(exit.at, |until| until.max(exit.at));
+    let overdue = ends + policy.timings.shutdown_grace_seconds;
     if now < overdue {
         return rest_until(instance.clone(), overdue);
     }

@@ -223,6 +223,10 @@ pub struct Pool {
     /// a job by default.
     #[serde(default = "default_max_lifetime")]
     pub max_lifetime_seconds: Seconds,
+    /// How long the machine of a failed job is kept for a look, from its agent's end. Zero: not at
+    /// all.
+    #[serde(default)]
+    pub keep_failed_seconds: Seconds,
     /// Repositories whose jobs are served, `owner/repo` or `owner/*`, in any case, or `*`: all that
     /// the App is installed for. Empty: all of the entity; without one, those of the App's owner.
     #[serde(default)]
@@ -382,6 +386,7 @@ impl Pool {
             boot_deadline_seconds: None,
             idle_limit_seconds: None,
             max_lifetime_seconds: default_max_lifetime(),
+            keep_failed_seconds: Seconds(0),
             repositories: Vec::new(),
             public_repositories: false,
             boot_hook: None,

@@ -47,7 +47,7 @@ pub const FILTER: &[&str] = &["name", "owner"];
 pub const DISK: &[&str] = &["device", "size_gib", "iops", "throughput_mib"];
 /// The fields of a pool's `limits`.
 pub const LIMITS: &[&str] =
-    &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime"];
+    &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime", "keep_failed"];
 /// Groups of a pool that stand in place of the default's rather than being merged with it.
 pub(super) const WHOLE: &[&str] = &["entity", "instances", "image"];
 

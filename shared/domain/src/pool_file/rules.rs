@@ -212,6 +212,7 @@ fn build(written: WrittenPool) -> Option<Pool> {
         boot_deadline_seconds: limits.boot_deadline,
         idle_limit_seconds: limits.idle_limit,
         max_lifetime_seconds: limits.max_lifetime.unwrap_or(named.max_lifetime_seconds),
+        keep_failed_seconds: limits.keep_failed.unwrap_or_default(),
         repositories: written.repositories.unwrap_or_default(),
         public_repositories: written.public_repositories.unwrap_or_default(),
         boot_hook: written.boot_hook,

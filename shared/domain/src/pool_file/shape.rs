@@ -57,6 +57,7 @@ pub(super) struct Limits {
     pub(super) boot_deadline: Option<Seconds>,
     pub(super) idle_limit: Option<Seconds>,
     pub(super) max_lifetime: Option<Seconds>,
+    pub(super) keep_failed: Option<Seconds>,
 }
 
 impl WrittenPool {
@@ -124,6 +125,8 @@ impl Limits {
         let idle_limit = time("idle_limit", 10, 24 * HOUR);
         // GitHub ends a job after five days, docs.github.com/en/actions/reference/limits.
         let max_lifetime = time("max_lifetime", MINUTE, 7 * 24 * HOUR);
+        // Nobody has to remember it: it is money.
+        let keep_failed = time("keep_failed", 0, 4 * HOUR);
         Self {
             max: of.read("max", problems, |node, w| read::count(node, 1..=MAX_MACHINES, w)),
             min_idle: of
@@ -132,6 +135,7 @@ impl Limits {
             boot_deadline,
             idle_limit,
             max_lifetime,
+            keep_failed,
         }
     }
 }

@@ -137,5 +137,7 @@ fn limits(pool: &Pool, plain: &Pool) -> Value {
     group.some("idle_limit", pool.idle_limit_seconds.map(told));
     let lifetime = pool.max_lifetime_seconds;
     group.unless(lifetime == plain.max_lifetime_seconds, "max_lifetime", told(lifetime));
+    let kept = pool.keep_failed_seconds;
+    group.unless(kept.0 == 0, "keep_failed", told(kept));
     group.into_value()
 }

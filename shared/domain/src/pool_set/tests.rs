@@ -105,6 +105,7 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         ("boot deadline", |p| p.boot_deadline_seconds = Some(Seconds(60))),
         ("idle limit", |p| p.idle_limit_seconds = Some(Seconds(60))),
         ("lifetime", |p| p.max_lifetime_seconds = Seconds(60)),
+        ("keep failed", |p| p.keep_failed_seconds = Seconds(60)),
         ("repositories", |p| p.repositories.push("acme/web".to_owned())),
         ("public", |p| p.public_repositories = true),
         ("enabled", |p| p.enabled = false),

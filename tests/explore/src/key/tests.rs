@@ -79,6 +79,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("last_error", detail, false),
         ("absence", json!({"since": early, "last": early}), true),
         ("spot_notice_at", json!(early), true),
+        ("kept_until", json!(early), false),
         ("console", json!("sentence"), false),
         ("due_at", json!(early), true),
         ("wake", json!(7), true),

@@ -216,7 +216,7 @@ impl Stop {
         }
         let mut row: Instance = state.row.record().clone();
         if state.folded {
-            row.github_completed(JOB, state.now, &self.timings);
+            row.github_completed(JOB, false, state.now, &self.timings);
         } else {
             row.github_started(JOB, state.now);
         }

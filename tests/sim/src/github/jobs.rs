@@ -49,9 +49,9 @@ impl Github {
     }
 
     /// Ends the work of a job. False while its steps do not run.
-    pub fn finish(&mut self, number: u32) -> bool {
+    pub fn finish(&mut self, number: u32, how: &str) -> bool {
         let runs = self.truth_of(number).is_some_and(|job| job.began_at.is_some());
-        runs && self.truth.finish_job(id_of(number), "success").is_ok()
+        runs && self.truth.finish_job(id_of(number), how).is_ok()
     }
 
     /// Ends the work of every job that a runner has.

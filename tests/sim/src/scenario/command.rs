@@ -92,9 +92,11 @@ impl Scenario {
             ["boot", "by", "themselves"] => self.change(|world| world.ec2.boots_alone = true),
             ["boot", number, how @ ..] => self.boot(number, how)?,
             ["start", "job", job, rest @ ..] => self.start(index(job)?, rest)?,
-            ["finish", "job", number] => self.finish(index(number)?)?,
+            ["finish", "job", number] => self.finish(index(number)?, "success")?,
+            ["finish", "job", number, "badly"] => self.finish(index(number)?, "failure")?,
             ["finish", "jobs", first, "to", last] => {
-                (index(first)?..=index(last)?).try_for_each(|number| self.finish(number))?;
+                (index(first)?..=index(last)?)
+                    .try_for_each(|number| self.finish(number, "success"))?;
             }
             ["fail", rest @ ..] => self.fail(rest)?,
             ["mend", what] => self.mend(what)?,
@@ -155,6 +157,7 @@ impl Scenario {
                 Some(("priority", value)) => pool.priority = number(value)?,
                 Some(("group", value)) => pool.runner_group_id = number(value)?,
                 Some(("min-idle", value)) => pool.min_idle = number(value)?,
+                Some(("keep-failed", value)) => pool.keep_failed_seconds = Seconds(number(value)?),
                 Some(("job-age", value)) => pool.job_age_seconds = Seconds(number(value)?),
                 None if *option == "disabled" => pool.enabled = false,
                 Some(("labels", value)) => labels = value.split(',').collect(),
@@ -182,6 +185,7 @@ impl Scenario {
             runner_group_id: pool.runner_group_id,
             min_idle: pool.min_idle,
             job_age_seconds: pool.job_age_seconds,
+            keep_failed_seconds: pool.keep_failed_seconds,
             enabled: pool.enabled,
             ..plain
         });
@@ -234,7 +238,7 @@ impl Scenario {
             self.pass(BEAT)?;
             self.start(number, &["on", &machine])?;
             self.pass(BEAT)?;
-            self.finish(number)?;
+            self.finish(number, "success")?;
             self.pass(MINUTE)?;
         }
         Ok(())
@@ -295,9 +299,9 @@ impl Scenario {
         })
     }
 
-    fn finish(&mut self, job: u32) -> Result<(), String> {
+    fn finish(&mut self, job: u32, how: &str) -> Result<(), String> {
         self.change(|world| {
-            if !world.github.finish(job) {
+            if !world.github.finish(job, how) {
                 return Err("its steps do not run".to_owned());
             }
             world.wake_machine_of(job);

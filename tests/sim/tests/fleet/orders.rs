@@ -4,7 +4,7 @@ use muster_control::context::Context;
 use muster_control::ports::{Operations, Write};
 use muster_control::runner_api::{MachineReport, RunnerApi};
 use muster_domain::ids::JobKey;
-use muster_domain::instance::{Instance, StartReport};
+use muster_domain::instance::{AfterEnd, Instance, StartReport};
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::{Balance, Limits};
@@ -61,7 +61,7 @@ fn words_without_end_fill_no_record() {
         job: StartReport::new("acme/web", Some(true), 1, &endless),
     };
     let pass = RunnerApi { context: context(), owner: rows[0].name.clone() };
-    assert_eq!(bench.drive(pass.report(&report, door.now())), Ok(()));
+    assert_eq!(bench.drive(pass.report(&report, door.now())), Ok(AfterEnd::ShutsDown));
     let order = json!({"version": 1, "action": "delete", "name": rows[0].name, "reason": &endless,
         "by": &endless, "kill_running_job": true});
     let ordered = ask(&bench, order);

@@ -54,6 +54,9 @@ pub struct InstanceSummary {
     pub attempts: u32,
     /// The next look at it.
     pub due_at: Option<Time>,
+    /// Until when its machine is kept for a look, whose job failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<Time>,
     /// Whether an operator's order has force.
     pub forced: bool,
 }
@@ -75,6 +78,7 @@ impl InstanceSummary {
             waiting_for: instance.mark().and_then(|mark| mark.waiting.clone()),
             attempts: instance.attempts,
             due_at: instance.due_at(),
+            kept_until: instance.kept_until,
             forced: instance.is_forced(),
         }
     }

@@ -38,7 +38,7 @@ fn no_second_agent_and_none_on_a_machine_that_ends() {
     use ReportError::{AlreadyStarted, Draining, Ended};
     let by_github = || installing().with(|i| assert!(i.github_started(CLAIMED, at(35))));
     let ended_at_github =
-        || installing().with(|i| assert!(i.github_completed(CLAIMED, at(36), &timings())));
+        || installing().with(|i| assert!(i.github_completed(CLAIMED, false, at(36), &timings())));
     let rows = [
         ("marked", booting().marked(DeleteReason::Ordered, 20), Draining),
         ("ordered away", booting().ordered(plain(20)), Draining),
@@ -320,7 +320,7 @@ fn github_reports_a_start_once() {
     let both = active().with(|i| assert!(i.github_started(CLAIMED, at(70))));
     assert_eq!((both.runner.since, both.runner.github_job), (at(50), Some(CLAIMED)));
 
-    let over = idle().with(|i| assert!(i.github_completed(CLAIMED, at(60), &timings())));
+    let over = idle().with(|i| assert!(i.github_completed(CLAIMED, false, at(60), &timings())));
     let deleted = idle().ordered(plain(60)).deleting(61).with(|i| i.to_deleted(at(62), "gone"));
     for (name, mut late) in [("completed", over), ("agent ended", exited()), ("deleted", deleted)] {
         let before = late.clone();
@@ -332,17 +332,19 @@ fn github_reports_a_start_once() {
 #[test]
 fn githubs_end_gives_the_machine_time_for_its_own_report() {
     let ended = active_by_github().due(9000).with(|i| {
-        assert!(i.github_completed(CLAIMED, at(200), &timings()));
+        assert!(i.github_completed(CLAIMED, false, at(200), &timings()));
     });
     assert!(!ended.runner.is_busy() && ended.runner.has_taken_job());
     assert_eq!((ended.due_at(), ended.runner.github_job), (Some(at(500)), None));
-    let again = ended.clone().with(|i| assert!(!i.github_completed(CLAIMED, at(300), &timings())));
+    let again =
+        ended.clone().with(|i| assert!(!i.github_completed(CLAIMED, false, at(300), &timings())));
     assert_eq!(again, ended);
     // The hook's own start still stands: GitHub's word alone ends nothing.
-    let started = active().with(|i| assert!(i.github_completed(CLAIMED, at(60), &timings())));
+    let started =
+        active().with(|i| assert!(i.github_completed(CLAIMED, false, at(60), &timings())));
     assert!(started.runner.is_busy());
     let reported = exited().due(9000).with(|i| {
-        assert!(i.github_completed(CLAIMED, at(200), &timings()));
+        assert!(i.github_completed(CLAIMED, false, at(200), &timings()));
     });
     assert_eq!(reported.due_at(), Some(at(9000)));
 }

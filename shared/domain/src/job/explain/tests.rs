@@ -180,6 +180,12 @@ fn every_state_has_a_sentence() {
         (active_by_github(), vec!["It runs a job for job 1/1."]),
         (exited(), vec!["Its runner ended; the machine shuts itself down."]),
         (
+            exited().with(|i| i.kept_until = Some(at(900))),
+            vec![
+                "Its job failed, and its pool keeps such a machine for a look: it shuts itself down at 1970-01-01T00:31:40.000Z.",
+            ],
+        ),
+        (
             boot_failed(),
             vec![
                 "Its machine failed to boot and shuts itself down.",
@@ -195,7 +201,8 @@ fn every_state_has_a_sentence() {
 
 #[test]
 fn a_job_that_github_calls_over_is_told_beside_its_silent_machine() {
-    let over = || active().with(|i| assert!(i.github_completed(CLAIMED, at(200), &timings())));
+    let over =
+        || active().with(|i| assert!(i.github_completed(CLAIMED, false, at(200), &timings())));
     let runs = "It runs job \"build\" of acme/web.";
     let since = format!(
         "GitHub has called that job over since {}; if the machine stays silent until {}, that counts.",

@@ -133,7 +133,7 @@ fn a_job_that_ended_does_not_block() {
             assert!(i.github_started(CLAIMED, at(51)));
             let name = i.runner_name();
             assert_eq!(i.job_completed(&name, at(100), &timings()), Ok(()));
-            assert!(i.github_completed(CLAIMED, at(101), &timings()));
+            assert!(i.github_completed(CLAIMED, false, at(101), &timings()));
         })
     };
     check(vec![

@@ -41,7 +41,7 @@ const REPORTS: [Call; 21] = [
     ("job_completed", |i| _ = i.job_completed(&i.runner_name(), at(900), &timings())),
     ("runner_ended", |i| i.runner_ended(Some(0), None, at(900), &timings())),
     ("github_started", |i| _ = i.github_started(CLAIMED, at(900))),
-    ("github_completed", |i| _ = i.github_completed(CLAIMED, at(900), &timings())),
+    ("github_completed", |i| _ = i.github_completed(CLAIMED, false, at(900), &timings())),
     ("set_claim", |i| i.set_claim(CLAIMED, at(900))),
     ("clear_claim", |i| i.clear_claim(at(900), "cancelled")),
     ("set_due", |i| i.set_due(at(900))),

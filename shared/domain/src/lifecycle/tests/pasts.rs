@@ -132,7 +132,7 @@ fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
             instance.github_started(job(n), *now);
         }
         Happening::GithubCompleted(n) if instance.runner.n > 0 => {
-            instance.github_completed(job(n), *now, &timings);
+            instance.github_completed(job(n), false, *now, &timings);
         }
         Happening::Claim if instance.is_free_supply() => instance.set_claim(job(&1), *now),
         Happening::Unclaim => instance.clear_claim(*now, "cancelled"),

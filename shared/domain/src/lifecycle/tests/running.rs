@@ -137,12 +137,14 @@ fn a_busy_runner_is_left_alone_until_its_lifetime_ends() {
 #[test]
 fn after_the_job_the_machines_report_is_given_time() {
     let both = || {
-        completed()
-            .with(|i| assert!(i.github_completed(crate::testkit::CLAIMED, at(200), &timings())))
+        completed().with(|i| {
+            assert!(i.github_completed(crate::testkit::CLAIMED, false, at(200), &timings()));
+        })
     };
     let by_github = || {
-        active_by_github()
-            .with(|i| assert!(i.github_completed(crate::testkit::CLAIMED, at(200), &timings())))
+        active_by_github().with(|i| {
+            assert!(i.github_completed(crate::testkit::CLAIMED, false, at(200), &timings()));
+        })
     };
     let near_the_end = || {
         active().with(|i| {
@@ -152,7 +154,7 @@ fn after_the_job_the_machines_report_is_given_time() {
     };
     let busy_again = || {
         installing().with(|i| {
-            assert!(i.github_completed(crate::testkit::CLAIMED, at(36), &timings()));
+            assert!(i.github_completed(crate::testkit::CLAIMED, false, at(36), &timings()));
             i.seen_busy(at(700), "GitHub says so");
         })
     };

@@ -7,7 +7,7 @@ use crate::testkit::{CLAIMED, RUNNER, Story, With, active, at, forced, plain, ti
 
 /// Its hook reported a start at 50, and GitHub calls the job over since 200.
 fn over() -> Instance {
-    active().with(|i| assert!(i.github_completed(CLAIMED, at(200), &timings())))
+    active().with(|i| assert!(i.github_completed(CLAIMED, false, at(200), &timings())))
 }
 
 fn written_off() -> Instance {
@@ -18,7 +18,7 @@ fn written_off() -> Instance {
 fn githubs_word_for_a_jobs_end_counts_after_an_hour_of_silence() {
     let late = || {
         active().with(|i| {
-            assert!(i.github_completed(CLAIMED, at(20), &timings()));
+            assert!(i.github_completed(CLAIMED, false, at(20), &timings()));
         })
     };
     let told = || {

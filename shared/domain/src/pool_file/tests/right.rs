@@ -142,6 +142,7 @@ fn parts() -> impl Strategy<Value = Value> {
         |(market, machines, labels, rest, max, minutes)| {
             let mut pool = json!({ "name": "p", "subnets": ["subnet-0a1b2c3d"], "labels": labels });
             pool["limits"] = json!({ "max": max, "max_lifetime": format!("{}m", minutes + 200),
+                "keep_failed": format!("{minutes}m"),
                 "idle_limit": minutes * 60, "boot_deadline": format!("{minutes}m") });
             for part in [market, machines, rest] {
                 for (name, value) in part.as_object().expect("fields") {

@@ -182,6 +182,7 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("limits: { max: 3, min_idle: 1 }", "pools[0].limits.min_idle", "needs an entity"),
     ("limits: { max: 3, job_age: 2h }", "pools[0].limits.job_age", "from 0s to 1h"),
     ("limits: { max: 3, boot_deadline: 5 minutes }", "pools[0].limits.boot_deadline", "90s, 15m"),
+    ("limits: { max: 3, keep_failed: 5h }", "pools[0].limits.keep_failed", "from 0s to 4h"),
     ("limits: { max: 3, max_lifetime: 30d }", "pools[0].limits.max_lifetime", "from 1m to 7d"),
     (
         "limits: { max: 3, idle_limit: 2h, max_lifetime: 1h }",

@@ -1,0 +1,138 @@
+//! The machine of a failed job, which its pool may keep for somebody's look.
+//!
+//! The agent has ended by then, so no job can come to it. The machine asks what to do when it tells
+//! its end, and GitHub's word for the job's end may be on its way yet. Whatever it does then, the
+//! record has a time at which it is ended from here.
+
+use super::{Instance, State};
+use crate::pool::Pool;
+use crate::time::{Seconds, Time};
+
+/// How long GitHub's word is waited for: it comes within seconds. Less than the machine has to shut
+/// itself down, so that a machine that waits is not ended for that.
+const HEARD_WITHIN: Seconds = Seconds(60);
+/// How often the machine asks.
+const ASKS_EVERY: Seconds = Seconds(5);
+
+/// What a machine does after its agent's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum AfterEnd {
+    /// It shuts down.
+    ShutsDown,
+    /// GitHub has not said yet how the job ended: it asks again after that time.
+    Asks(Seconds),
+    /// It shuts down after that time, and lets people look until then.
+    Stays(Seconds),
+}
+
+impl Instance {
+    /// What its machine does, which has told its agent's end. Asked again it answers the rest of the
+    /// same time.
+    pub fn after_end(&mut self, pool: Option<&Pool>, now: Time) -> AfterEnd {
+        let Some((until, ended)) = pool.and_then(|pool| self.may_be_kept_until(pool)) else {
+            return AfterEnd::ShutsDown;
+        };
+        let is_heard = self.runner.github_completed_at.is_some();
+        if !is_heard && now < ended + HEARD_WITHIN {
+            return AfterEnd::Asks(ASKS_EVERY);
+        }
+        if !is_heard || !self.runner.failed || until <= now {
+            return AfterEnd::ShutsDown;
+        }
+        if self.kept_until != Some(until) {
+            self.kept_until = Some(until);
+            self.tell(now, format!("its job failed: kept for a look until {until}"));
+        }
+        AfterEnd::Stays(until.since(now))
+    }
+
+    /// Until when, and when its agent ended; none where nothing is to be seen, or somebody wants it
+    /// gone.
+    fn may_be_kept_until(&self, pool: &Pool) -> Option<(Time, Time)> {
+        let exit = self.runner.exit.as_ref()?;
+        let is_wanted = self.state == State::Running
+            && self.mark.is_none()
+            && self.order.is_none()
+            && self.spot_notice_at.is_none();
+        let ran_its_job =
+            self.runner.has_taken_job() && exit.code.is_some() && exit.foreign.is_none();
+        if pool.keep_failed_seconds.0 == 0 || !is_wanted || !ran_its_job {
+            return None;
+        }
+        let life = self.launched_at() + pool.max_lifetime_seconds;
+        let until = self.kept_until.unwrap_or(exit.at + pool.keep_failed_seconds);
+        Some((until.min(life), exit.at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::DeleteReason;
+    use crate::testkit::{CLAIMED, With, active, at, pool, timings};
+
+    fn keeping() -> Pool {
+        Pool { keep_failed_seconds: Seconds(900), ..pool() }
+    }
+
+    /// Its agent ended at 200, and GitHub has said how its job did.
+    fn ended(failed: Option<bool>) -> Instance {
+        active().with(|i| {
+            i.runner_ended(Some(0), None, at(200), &timings());
+            if let Some(failed) = failed {
+                i.github_completed(CLAIMED, failed, at(201), &timings());
+            }
+        })
+    }
+
+    #[test]
+    fn a_failed_job_keeps_its_machine_as_long_as_the_pool_says() {
+        let mut failed = ended(Some(true));
+        assert_eq!(failed.after_end(Some(&keeping()), at(202)), AfterEnd::Stays(Seconds(898)));
+        assert_eq!(failed.kept_until, Some(at(1100)));
+        // Asked again, and also when the pool keeps for longer by then.
+        let longer = Pool { keep_failed_seconds: Seconds(7200), ..keeping() };
+        assert_eq!(failed.after_end(Some(&longer), at(302)), AfterEnd::Stays(Seconds(798)));
+        assert_eq!(failed.after_end(Some(&keeping()), at(1100)), AfterEnd::ShutsDown);
+    }
+
+    #[test]
+    fn it_asks_until_github_has_said_how_its_job_did_and_not_for_long() {
+        let mut unheard = ended(None);
+        assert_eq!(unheard.after_end(Some(&keeping()), at(200)), AfterEnd::Asks(ASKS_EVERY));
+        assert_eq!(unheard.after_end(Some(&keeping()), at(259)), AfterEnd::Asks(ASKS_EVERY));
+        assert_eq!(unheard.after_end(Some(&keeping()), at(260)), AfterEnd::ShutsDown);
+        assert!(HEARD_WITHIN < timings().shutdown_grace_seconds);
+    }
+
+    #[test]
+    fn what_nobody_wants_to_look_at_shuts_down() {
+        let keeping = keeping();
+        let old = Pool { max_lifetime_seconds: Seconds(150), ..keeping.clone() };
+        let with = |change: fn(&mut Instance)| ended(Some(true)).with(change);
+        for (why, mut instance, pool) in [
+            ("its pool keeps none", ended(Some(true)), Some(&pool())),
+            ("its pool is gone", ended(Some(true)), None),
+            ("its job did well", ended(Some(false)), Some(&keeping)),
+            ("EC2 takes it", with(|i| i.spot_notice(at(201))), Some(&keeping)),
+            ("it is too old", ended(Some(true)), Some(&old)),
+            (
+                "it is on its way out",
+                with(|i| i.to_pending_delete(DeleteReason::Ordered, at(201))),
+                Some(&keeping),
+            ),
+            (
+                "its boot failed",
+                active().with(|i| {
+                    i.github_completed(CLAIMED, true, at(199), &timings());
+                    i.runner_ended(None, None, at(200), &timings());
+                }),
+                Some(&keeping),
+            ),
+        ] {
+            assert_eq!(instance.after_end(pool, at(202)), AfterEnd::ShutsDown, "{why}");
+            assert_eq!(instance.kept_until, None, "{why}");
+        }
+    }
+}
