@@ -139,7 +139,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         let settings = self.context.settings;
         let names = self.pools(request.pool.as_ref())?;
         let [name] = names.as_slice() else {
-            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            let names: Vec<&str> = names.iter().map(PoolName::as_str).collect();
             return Err(refused(format!("name a \"pool\": {}", names.join(", "))));
         };
         match settings.pool(name) {
