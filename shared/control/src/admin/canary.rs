@@ -2,7 +2,7 @@
 
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::hash::fnv1a;
-use muster_domain::ids::Entity;
+use muster_domain::ids::{Entity, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::launch::plan::{self, PlannedLaunch, View};
 use muster_domain::launch::verdict::Block;
