@@ -51,7 +51,7 @@ impl<W: World> Session<'_, W> {
         name: &str,
     ) -> Result<(MachineId, Option<Instance>), Failure> {
         let name = self.instance(name).await?;
-        let request = |name| json!(Request::Show { name });
+        let request = |name| json!(Request::Show { name, github: false });
         let instance = match self.of_instance(&name, request).await {
             Ok(answer) => read::<ShownInstance>("show", answer)?.instance,
             Err(failure) if failure.code() == "not_found" => {
