@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, anyhow, bail};
 use aws_credential_types::Credentials;
 use muster_sigv4::Call;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::local::Env;
@@ -101,6 +102,22 @@ impl Aws {
     pub async fn query(&self, service: &str, fields: &[(&str, &str)]) -> Result<String> {
         let reply = self.send(Call::query(service, fields)).await?;
         reply.ok().with_context(|| format!("{service} {fields:?}"))
+    }
+
+    /// A call of a service that has paths, with a body where there is one.
+    ///
+    /// # Errors
+    /// When it does not succeed.
+    pub async fn rest(
+        &self,
+        method: Method,
+        service: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let reply = self.send(Call { method, body, ..Call::get(service, path) }).await?;
+        reply.json().with_context(|| format!("{service} {path}"))
     }
 
     /// Invokes a function and waits for its answer.

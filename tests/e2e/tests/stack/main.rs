@@ -9,6 +9,7 @@ mod busy;
 mod command;
 mod crash;
 mod deletes;
+mod doctor;
 mod health;
 mod jobs;
 mod orders;
@@ -74,6 +75,11 @@ fn main() -> ExitCode {
             "a public repository, a label with a typo and a machine that never calls are each named by the \
              operator's command, and every one of its views answers",
             command::first_mistakes,
+        ),
+        Scenario::new(
+            "doctor",
+            "each thing that can be wrong with the simulated account is named by the first doctor, with its exit code",
+            doctor::each_wrong_is_told,
         ),
         Scenario::new(
             "unauthorized",
