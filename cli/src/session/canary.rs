@@ -43,7 +43,7 @@ impl<W: World> Session<'_, W> {
         let name = ordered.name.as_ref().map_or_else(String::new, ToString::to_string);
         let followed = match self.first_look(ordered, &name).await {
             Ok(mut watched) => {
-                self.to_its_course(&mut watched, &name).await.map(|course| (watched, course))
+                self.follow_canary(&mut watched, &name).await.map(|course| (watched, course))
             }
             Err(failure) => Err(failure),
         };
@@ -83,7 +83,7 @@ impl<W: World> Session<'_, W> {
     }
 
     /// Follows it until it is known what comes of it.
-    async fn to_its_course(
+    async fn follow_canary(
         &mut self,
         watched: &mut Watched,
         name: &str,
@@ -182,7 +182,7 @@ impl<W: World> Session<'_, W> {
             }
         };
         let (course, end) = match end {
-            End::Ordered => (course, self.to_its_end(&mut watched, name).await?),
+            End::Ordered => (course, self.follow_its_end(&mut watched, name).await?),
             // It was given one in the last moment.
             End::Busy => (Course::Taken, end),
             End::Gone | End::Nothing | End::Held => (course, end),
@@ -222,7 +222,7 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    async fn to_its_end(&mut self, watched: &mut Watched, name: &str) -> Result<End, Failure> {
+    async fn follow_its_end(&mut self, watched: &mut Watched, name: &str) -> Result<End, Failure> {
         let until = self.world.now() + ENDS;
         let mut failures = Some(0);
         loop {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::last_words::console_text;
 pub use self::keep::AfterEnd;
+pub use self::last_words::console_text;
 pub use self::listing::Group;
 pub use self::record::{
     DeleteMark, DeleteReason, ErrorDetail, Event, Exit, Order, Runner, StartedJob, Waiting,

@@ -6,6 +6,7 @@ mod alarms;
 mod batches;
 mod boot;
 mod busy;
+mod canary;
 mod command;
 mod crash;
 mod deletes;
@@ -80,6 +81,12 @@ fn main() -> ExitCode {
             "doctor",
             "each thing that can be wrong with the simulated account is named by the first doctor, with its exit code",
             doctor::each_wrong_is_told,
+        ),
+        Scenario::new(
+            "canary",
+            "one machine that no job needs goes all the way, is followed by the operator's command and ended; a \
+             job may take it, and a full pool has none",
+            canary::one_machine_to_see,
         ),
         Scenario::new(
             "unauthorized",
