@@ -31,6 +31,8 @@ JOURNAL = ("_SYSTEMD_UNIT=cloud-final.service + _SYSTEMD_UNIT=muster.service + U
 MAX_LOG, SEND_LIMIT = 4 << 20, 10
 # How long a machine asks whether it is to stay, and the longest stay, seconds.
 ASK_LIMIT, MAX_STAY = 90, 4 * 3600
+# When this program began, and when the agent was there: `ages` tells how long ago that was.
+MOMENTS = {"supervisor": time.monotonic()}
 
 
 def setting(name, default):
@@ -137,12 +139,23 @@ def leave(name, code, tries):
         time.sleep(again)
 
 
+def ages():
+    """How long ago the machine got how far. Spans need no clock that is right."""
+    told = {name: round(time.monotonic() - at, 2) for name, at in MOMENTS.items()}
+    try:
+        with open("/proc/uptime") as file:
+            told["kernel"] = float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        pass
+    return told
+
+
 def register():
     """The configuration, or none where Muster wants this machine gone and needs no report of it."""
     end = time.monotonic() + int(setting("MUSTER_REGISTER_LIMIT_SECONDS", "480"))
     attempt, told = 0, {"arch": ARCHES.get(os.uname().machine), "agent": agents_version()}
     while True:
-        status, answer = ask("/runner/register", told, 30)
+        status, answer = ask("/runner/register", {**told, "ages": ages()}, 30)
         if status == 200:
             return answer
         action = answer.get("action")
@@ -431,6 +444,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     try:
         run(["/bin/bash", HOME + "/prepare.sh"])
+        MOMENTS["agent"] = time.monotonic()
         config = register()
         if config is None:
             return 0

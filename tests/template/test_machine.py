@@ -129,10 +129,12 @@ class Calls(Case):
             listener.write_text(f'#!/bin/bash\n[ "$*" = --version ] || exit 1\n{text}\n')
             listener.chmod(0o755)
             self.machine.register()
-            self.assertEqual(self.api.calls[-1], ("/runner/register", {"arch": arch, "agent": version}), text)
+            told = self.api.calls[-1][1]
+            self.assertEqual((told["arch"], told["agent"]), (arch, version), text)
         listener.unlink()
         self.machine.register()
-        self.assertEqual(self.api.calls[-1], ("/runner/register", {"arch": arch, "agent": None}))
+        told = self.api.calls[-1][1]
+        self.assertEqual((told["arch"], told["agent"]), (arch, None))
 
     def test_another_agent_is_taken_by_its_address_and_its_digest(self):
         (self.root / "agent.sh").write_text('echo "taken: $# $*"')
@@ -154,13 +156,19 @@ class Calls(Case):
         self.api.answers["/runner/register"] = [(503, "no json"), (403, {"retry_after_seconds": 0}), (200, {"runner_name": "r-1"})]
         os.environ["MUSTER_REGISTER_LIMIT_SECONDS"] = "5"
         self.assertEqual(self.machine.register(), {"runner_name": "r-1"})
+        ages = [body["ages"] for _, body in self.api.calls]
+        self.assertEqual(set(ages[0]), {"kernel", "supervisor"})
+        for name in ages[0]:
+            self.assertTrue(0 <= ages[0][name] <= ages[1][name] <= ages[2][name], ages)
         self.assertEqual(len(self.api.calls), 3)
 
     def test_a_machine_that_is_not_wanted_says_nothing_more(self):
         self.api.answers["/runner/register"] = [(409, {"action": "shutdown", "error": {"code": "ended"}})]
         (self.root / "prepare.sh").write_text("")
         self.assertEqual(self.machine.main(), 0)
-        self.assertEqual([path for path, _ in self.api.calls], ["/runner/register"])
+        ((path, body),) = self.api.calls
+        self.assertEqual(path, "/runner/register")
+        self.assertLessEqual(body["ages"]["agent"], body["ages"]["supervisor"])
 
     def test_a_failed_boot_leaves_its_last_lines_without_secrets(self):
         (self.root / "prepare.sh").write_text("echo preparing\necho ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=\nfalse || exit 7\n")

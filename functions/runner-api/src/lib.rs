@@ -7,7 +7,7 @@ use muster_control::ports::{Github, Queue, Table};
 use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
 use muster_domain::ids::MachineId;
-use muster_domain::instance::{AfterEnd, ReportError, StartReport};
+use muster_domain::instance::{AfterEnd, Ages, ReportError, StartReport};
 use muster_domain::pool::Arch;
 use muster_domain::time::Time;
 use serde::Deserialize;
@@ -60,22 +60,42 @@ struct Register {
     /// The version of the agent that it has.
     #[serde(default)]
     agent: Option<String>,
+    /// How long ago the machine got how far, in seconds. Machines of an older launch template do not
+    /// tell.
+    #[serde(default)]
+    ages: RegisterAges,
 }
 
-impl From<Register> for Option<AgentReport> {
+impl Register {
     /// A version that cannot be read is none that would be known to GitHub.
-    fn from(Register { arch, agent }: Register) -> Self {
-        let version = agent.and_then(|text| text.parse().ok());
+    fn agent(&self) -> Option<AgentReport> {
+        let version = self.agent.as_deref().and_then(|text| text.parse().ok());
         let arch = [Arch::X64, Arch::Arm64]
             .into_iter()
-            .find(|one| Some(one.as_str()) == arch.as_deref())?;
+            .find(|one| Some(one.as_str()) == self.arch.as_deref())?;
         Some(AgentReport { arch, version })
+    }
+}
+
+/// Since the kernel and the supervisor began, and since the agent has been there.
+#[derive(Default, Deserialize)]
+struct RegisterAges {
+    kernel: Option<f64>,
+    supervisor: Option<f64>,
+    agent: Option<f64>,
+}
+
+impl From<RegisterAges> for Ages {
+    fn from(RegisterAges { kernel, supervisor, agent }: RegisterAges) -> Self {
+        // What is no span saturates.
+        let millis = |age: Option<f64>| age.map(|seconds| (seconds * 1000.0).round() as u32);
+        Self { running: millis(kernel), booted: millis(supervisor), prepared: millis(agent) }
     }
 }
 
 /// What a machine asks.
 enum Request {
-    Configuration(Option<AgentReport>),
+    Configuration(Option<AgentReport>, Ages),
     Report(MachineReport),
 }
 
@@ -108,9 +128,8 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     };
     let route = request.route_key.as_deref().unwrap_or_default();
     let read = match route {
-        "POST /runner/register" => {
-            body::<Register>(request).map(|asked| Request::Configuration(asked.into()))
-        }
+        "POST /runner/register" => body(request)
+            .map(|asked: Register| Request::Configuration(asked.agent(), asked.ages.into())),
         "POST /runner/events" | "POST /runner/job-started" => read(request).map(Request::Report),
         _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)).into(),
     };
@@ -143,8 +162,8 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     let (settings, owner) = look(context.settings, context.table, machine).await?;
     let pass = RunnerApi { context: context.with(&settings), owner };
     match asked {
-        Request::Configuration(agent) => {
-            pass.configure(*agent, now).await.map(|config| configuration(&config))
+        Request::Configuration(agent, ages) => {
+            pass.configure(*agent, *ages, now).await.map(|config| configuration(&config))
         }
         Request::Report(report) => Ok(taken(pass.report(report, now).await?)),
     }
@@ -397,11 +416,11 @@ mod tests {
         let read = |text: &str| {
             let mut request = register();
             request.body = Some(text.to_owned());
-            body::<Register>(&request).map(Option::<AgentReport>::from)
+            body::<Register>(&request).map(|asked| asked.agent())
         };
         let version = |text: &str| text.parse().ok();
         let x64 = |version| Some(AgentReport { arch: Arch::X64, version });
-        let sample = body::<Register>(&register()).map(Option::<AgentReport>::from);
+        let sample = body::<Register>(&register()).map(|asked| asked.agent());
         assert_eq!(sample.expect("a body"), x64(version("2.336.0")));
         for (text, expected) in [
             ("{}", None),
@@ -420,6 +439,26 @@ mod tests {
         let told = agent(&AgentOffer::Download(download));
         assert_eq!(told, json!({ "version": "2.336.0", "url": url, "sha256": "ab".repeat(32) }));
         assert_eq!(agent(&AgentOffer::Newest), json!({}));
+    }
+
+    #[test]
+    fn a_machine_tells_how_it_came_so_far() {
+        let read = |text: &str| {
+            let mut request = register();
+            request.body = Some(text.to_owned());
+            body::<Register>(&request).map(|Register { ages }| Ages::from(ages))
+        };
+        let told = |running, booted, prepared| Ages { running, booted, prepared };
+        let Register { ages } = body(&register()).expect("a body");
+        assert_eq!(Ages::from(ages), told(Some(61_240), Some(40_900), Some(300)));
+        for (text, expected) in [
+            ("{}", Ages::default()),
+            (r#"{"ages":{"agent":1e300}}"#, told(None, None, Some(u32::MAX))),
+            (r#"{"ages":{"kernel":1e9,"agent":-3}}"#, told(Some(u32::MAX), None, Some(0))),
+        ] {
+            assert_eq!(read(text).expect("a body"), expected, "{text}");
+        }
+        assert!(read("no JSON").is_err());
     }
 
     #[test]

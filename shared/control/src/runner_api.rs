@@ -9,7 +9,7 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::backoff;
 use muster_domain::ids::{InstanceName, RunnerId};
 use muster_domain::instance::{
-    AfterEnd, ErrorDetail, Exit, Instance, ReportError, RunnerState, Start,
+    AfterEnd, Ages, ErrorDetail, Exit, Instance, ReportError, RunnerState, Start,
 };
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Asked;
@@ -94,16 +94,17 @@ pub struct RunnerApi<'a, W: Wired> {
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer
     /// may be lost on its way. The registration of an earlier call is removed. `agent`: what the
-    /// machine has, where it can take another.
+    /// machine has, where it can take another. `ages`: how the machine came so far.
     ///
     /// # Errors
     /// What the machine is to do instead.
     pub async fn configure(
         &self,
         agent: Option<AgentReport>,
+        ages: Ages,
         now: Time,
     ) -> Result<Configuration, RunnerApiError> {
-        let CountedCall { instance, earlier, known } = self.ask(now).await?;
+        let CountedCall { instance, earlier, known } = self.ask(ages, now).await?;
         let registrar = registrar(&instance);
         self.remove_earlier(&registrar, &instance, earlier).await;
         let Some(pool) = self.context.settings.pool(&instance.pool) else {
@@ -221,7 +222,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     }
 
     /// Counts the configuration call before it is made. What GitHub refuses is read beside it.
-    async fn ask(&self, now: Time) -> Result<CountedCall, RunnerApiError> {
+    async fn ask(&self, ages: Ages, now: Time) -> Result<CountedCall, RunnerApiError> {
         let instance = self.instance().await?;
         let mut earlier = None;
         let counted = self.change(instance, |next| {
@@ -230,6 +231,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 return Err(RunnerApiError::Later { after: Seconds(2), why });
             }
             earlier = next.ask_configuration(now)?;
+            next.came_up(ages, now);
             Ok(())
         });
         let (counted, known) = join(counted, self.context.table.cooldowns()).await;

@@ -21,7 +21,7 @@ use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::agent::{AgentOffer, AgentReport};
-use muster_domain::instance::{AfterEnd, ReportError};
+use muster_domain::instance::{AfterEnd, Ages, ReportError};
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Seconds;
 use serde_json::Value;
@@ -294,10 +294,12 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
             let context = Context::new(door, door, &(), github, &settings);
             let pass = RunnerApi { context, owner };
             match &*ask {
-                Ask::Configuration(agent) => pass.configure(*agent, now).await.map(|config| {
-                    let number = config.encoded.parse().unwrap_or_default();
-                    Reply::Configuration(config.runner_name, number, config.agent)
-                }),
+                Ask::Configuration(agent) => {
+                    pass.configure(*agent, Ages::default(), now).await.map(|config| {
+                        let number = config.encoded.parse().unwrap_or_default();
+                        Reply::Configuration(config.runner_name, number, config.agent)
+                    })
+                }
                 Ask::Report(report) => pass.report(report, now).await.map(|after| match after {
                     AfterEnd::ShutsDown => Reply::Noted,
                     AfterEnd::Asks(after) => Reply::AskAgain(after),

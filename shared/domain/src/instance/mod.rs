@@ -6,6 +6,7 @@ mod keep;
 mod last_words;
 mod listing;
 mod machine;
+mod phases;
 mod record;
 mod runner;
 mod state;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::keep::AfterEnd;
 pub use self::last_words::console_text;
 pub use self::listing::Group;
+pub use self::phases::{Ages, Pace, Phase, Phases, paces};
 pub use self::record::{
     DeleteMark, DeleteReason, ErrorDetail, Event, Exit, Order, Runner, StartedJob, Waiting,
 };
@@ -101,6 +103,9 @@ pub struct Instance {
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
+    /// When its machine got how far since then.
+    #[serde(default, skip_serializing_if = "Phases::is_empty")]
+    pub phases: Phases,
     claim: Option<JobKey>,
     /// When the present claim was made.
     pub claimed_at: Option<Time>,
@@ -163,6 +168,7 @@ impl Instance {
             pool_generation: 0,
             machine: None,
             bound_at: None,
+            phases: Phases::default(),
             claim: slot.claim,
             claimed_at,
             passed_over: false,

@@ -160,6 +160,7 @@ impl Instance {
         self.runner.state = RunnerState::Installing;
         // Also when it is not the first answer.
         self.runner.since = now;
+        self.phases.registers(now);
         let name = self.runner_name();
         self.tell(now, format!("registered as {name} (runner {id})"));
     }
@@ -252,6 +253,7 @@ impl Instance {
         self.expect_registration(name)?;
         if self.runner.state <= RunnerState::Installing {
             self.runner.move_to(RunnerState::Idle, now);
+            self.phases.starts(now);
             self.set_due_by(now + timings.claim_idle_seconds);
             self.tell(now, "runner started".to_owned());
         }

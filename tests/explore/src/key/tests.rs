@@ -68,6 +68,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("pool_generation", json!(7), false),
         ("machine", json!("i-00000002"), true),
         ("bound_at", json!(early), true),
+        ("phases", json!({ "running": early }), false),
         ("claim", json!("1/7"), true),
         ("claimed_at", json!(early), true),
         ("passed_over", json!(true), true),

@@ -5,7 +5,7 @@ use muster_control::jobs::ingest::{Folded, Ingest};
 use muster_control::ports::Jobs;
 use muster_control::runner_api::RunnerApi;
 use muster_domain::ids::RunnerId;
-use muster_domain::instance::Instance;
+use muster_domain::instance::{Ages, Instance};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_sim::schedule;
@@ -60,7 +60,7 @@ fn a_namesake_does_not_keep_a_machine_from_its_registration() {
         told(&bench, &booting, repository, number);
         let context = Context::new(door, door, door, door, &door.sim.settings);
         let pass = RunnerApi { context, owner: booting.name.clone() };
-        let answer = bench.drive(pass.configure(None, door.now())).map(|_| ());
+        let answer = bench.drive(pass.configure(None, Ages::default(), door.now())).map(|_| ());
         assert_eq!(answer.err().map(|error| error.to_string()), None, "{repository}");
     }
 }

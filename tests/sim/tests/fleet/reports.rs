@@ -9,7 +9,7 @@ use muster_control::reaps::reap::Ticket;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{
-    DeleteReason, Instance, Order, ReportError, Start, StartReport, State,
+    Ages, DeleteReason, Instance, Order, ReportError, Start, StartReport, State,
 };
 use muster_domain::message::ReapMessage;
 use muster_domain::time::{Seconds, Time};
@@ -178,7 +178,7 @@ fn a_registration_waits_for_five_calls_six_of_the_tables() {
         let moments = bench.in_sequence(async {
             let (settings, owner) = look(settings, door, &machine).await.expect("read");
             let context = Context::new(door, door, door, door, &settings);
-            let done = RunnerApi { context, owner }.configure(None, now).await;
+            let done = RunnerApi { context, owner }.configure(None, Ages::default(), now).await;
             assert_eq!(done.err(), None);
         });
         let after = bench.change(|world| world.calls);

@@ -8,7 +8,7 @@ use muster_control::ports::{Launches as _, Write};
 use muster_control::runner_api::{RunnerApi, RunnerApiError, look};
 use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass};
 use muster_domain::ids::{JobKey, MachineId, PoolName};
-use muster_domain::instance::{Instance, Slot, State};
+use muster_domain::instance::{Ages, Instance, Slot, State};
 use muster_domain::job::{Job, JobStatus, fold};
 use muster_domain::launch::LaunchError;
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
@@ -233,7 +233,8 @@ fn a_machine_that_no_record_knows_yet_asks_again_and_is_served_once_it_is_bound(
     bind_all(&bench);
     let owner = looked().expect("bound");
     let context = Context::new(door, door, &(), door, &door.sim.settings);
-    let answer = bench.drive(RunnerApi { context, owner }.configure(None, door.now()));
+    let answer =
+        bench.drive(RunnerApi { context, owner }.configure(None, Ages::default(), door.now()));
     assert_eq!(answer.err(), None);
 }
 
@@ -259,7 +260,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     let context = Context::new(door, door, &(), door, &door.sim.settings);
     let pass = RunnerApi { context, owner: name.clone() };
     let first = door.now();
-    let ask = |begun| bench.drive(pass.configure(None, begun));
+    let ask = |begun| bench.drive(pass.configure(None, Ages::default(), begun));
     let answered = ask(first + Seconds(30)).map(|config| config.runner_name);
     let late = ask(first).err();
     assert!(matches!(late, Some(RunnerApiError::Later { .. })), "{late:?}");
