@@ -87,6 +87,15 @@ impl Instances for DynamoTable {
         let ending = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Ending));
         self.listed(ending, Some(limit)).await
     }
+
+    async fn ended_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let ended = Range::new(keys::POOL_INDEX, keys::LIVE_POOL, keys::ended(pool));
+        self.listed(ended.newest_first(), Some(limit)).await
+    }
 }
 
 fn live(pool: &PoolName) -> Range {

@@ -157,6 +157,12 @@ pub(crate) fn order(group: &str, since: Time, key: &str) -> String {
     format!("{group}{since}#{key}")
 }
 
+/// Stands for a pool in the index of live instances, for those that have ended: how long machines
+/// take is read of them. No pool has such a name.
+pub(crate) fn ended(pool: &PoolName) -> String {
+    format!("ended#{pool}")
+}
+
 /// The partition of the `due` index that a record lies in, for as long as it lives.
 pub(crate) fn shard_of(name: &InstanceName) -> String {
     (fnv1a(name.as_str().as_bytes()) % u64::from(SHARDS)).to_string()

@@ -125,7 +125,12 @@ impl Record for Instance {
 
     fn marks(&self, timings: &Timings) -> Marks {
         if !self.state().is_live() {
-            return vec![(keys::EXPIRES_AT, n(expiry_of_deleted(self, timings)))];
+            let order = keys::order("", self.since(), self.name.as_str());
+            return vec![
+                (keys::EXPIRES_AT, n(expiry_of_deleted(self, timings))),
+                (keys::LIVE_POOL, s(keys::ended(&self.pool))),
+                (keys::LIVE_ORDER, s(order)),
+            ];
         }
         let mut marks =
             vec![(keys::LIVE_POOL, s(self.pool.as_str())), (keys::LIVE_ORDER, s(live_order(self)))];

@@ -8,6 +8,7 @@ mod delete;
 mod error;
 mod github;
 mod hook;
+mod phases;
 mod pools;
 mod repositories;
 mod request;
@@ -70,6 +71,7 @@ impl<P: Ports<Compute: Images, Github: Directory + AppSetup>> Admin<'_, P> {
                 self.list(pool.as_ref(), state, limit, now).await
             }
             Request::Show { name, github } => self.show(&name, github, now).await,
+            Request::Phases { pool } => self.phases(pool.as_ref()).await,
             Request::Delete(order) => self.delete(&order, now).await,
             Request::Canary(order) => self.canary(&order, now).await,
             Request::Jobs { pool, limit, adopt: false, repository: None } => {

@@ -43,6 +43,12 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         github: bool,
     },
+    /// How long machines take from phase to phase.
+    Phases {
+        /// Of this pool only.
+        #[serde(default)]
+        pool: Option<PoolName>,
+    },
     /// Orders a delete.
     Delete(DeleteRequest),
     /// Has a machine launched that no job needs.

@@ -120,3 +120,22 @@ pub(super) async fn ending_instances_are_limited<W: TableWorld>(world: &W) {
     assert_eq!(names(&found), [&early.name]);
     assert_eq!(world.table().count_ending_instances(&pool()).await, Ok(2));
 }
+
+pub(super) async fn ended_instances_come_last_first_and_are_limited<W: TableWorld>(world: &W) {
+    let ended = |n: u32, second: u32| {
+        let mut one = ending(n, 100);
+        one.to_deleting(at(100), "a check", &Timings::default());
+        one.to_deleted(at(second), "a check");
+        one
+    };
+    let (first, last, middle) = (ended(7, 800), ended(8, 900), ended(9, 850));
+    let live = running(1, None);
+    put(world, &[&running(7, None), &running(8, None), &running(9, None), &live]).await;
+    commit(world, &[over(0, &first), over(0, &last), over(0, &middle)]).await;
+    let found = world.table().ended_instances(&pool(), 9).await.expect("read");
+    assert_eq!(names(&found), [&last.name, &middle.name, &first.name]);
+    let found = world.table().ended_instances(&pool(), 2).await.expect("read");
+    assert_eq!(names(&found), [&last.name, &middle.name]);
+    assert_eq!(world.table().ended_instances(&other_pool(), 9).await, Ok(vec![]));
+    assert_eq!(live_of(world, &pool()).await.0, std::slice::from_ref(&live.name));
+}

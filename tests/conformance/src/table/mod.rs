@@ -118,6 +118,7 @@ checks! { TableWorld:
     slots_to_retry_wait_for_a_launch,
     ending_instances_come_in_the_order_of_their_marks,
     ending_instances_are_limited,
+    ended_instances_come_last_first_and_are_limited,
     free_instances_may_be_marked_idle,
     demand_comes_oldest_first,
     demand_is_limited,

@@ -80,6 +80,9 @@ impl Instances for Replayed<'_> {
     async fn ending_instances(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Instance>>> {
         unreachable!("nothing is launched")
     }
+    async fn ended_instances(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Instance>>> {
+        unreachable!("the admin function alone asks")
+    }
 }
 
 impl Jobs for Replayed<'_> {

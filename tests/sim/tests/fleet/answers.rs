@@ -16,8 +16,8 @@ use muster_domain::agent::{Agents, ListedAgent, RefusedAgent};
 use muster_domain::app::AppSettings;
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ec2::{CooldownScope, ErrorClass};
-use muster_domain::ids::{Entity, JobKey, PoolName};
-use muster_domain::instance::{ErrorDetail, Instance, Waiting};
+use muster_domain::ids::{Entity, JobKey, PoolName, RunnerId};
+use muster_domain::instance::{Ages, DeleteReason, ErrorDetail, Instance, Slot, Waiting};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Approval, Job, Moved};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
@@ -26,6 +26,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::limits::{Limits, Scope};
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
 use muster_sim::github;
@@ -298,6 +299,36 @@ fn single_records() {
     check(&bench, "explain_instance", json!({ "action": "explain", "name": name }));
     check(&bench, "explain_machine", json!({ "action": "explain", "name": machine }));
     check(&bench, "explain_job", json!({ "action": "explain", "job": "1/2" }));
+}
+
+/// Of the machines that live, and of those that have ended.
+#[test]
+fn phases() {
+    let bench = quiet();
+    let mut rows: Vec<Instance> =
+        [0, 1, 4].into_iter().zip(bench.idle(3)).map(|(late, idle)| came_up(&idle, late)).collect();
+    rows[2].to_pending_delete(DeleteReason::Idle, ago(60));
+    rows[2].to_deleting(ago(60), "the test", &Timings::default());
+    rows[2].to_deleted(ago(30), "the test");
+    bench.store(&rows);
+    check(&bench, "phases", json!({ "action": "phases" }));
+}
+
+/// A machine of ten minutes ago, some seconds later than others at each step.
+fn came_up(idle: &Instance, late: i64) -> Instance {
+    let Instance { name, pool, entity, installation, launch, .. } = idle.clone();
+    let machine = idle.machine().expect("a machine").clone();
+    let slot = Slot { name, pool, entity, installation, launch, claim: None };
+    let (timings, at) = (Timings::default(), |second: i64| ago(600 - second));
+    let mut row = Instance::planned(slot, at(0), &timings);
+    row.bind(machine, at(1 + late), &timings);
+    row.ask_configuration(at(60 + 3 * late)).expect("asked");
+    let ages = Ages { running: Some(54_000), booted: Some(36_000), prepared: Some(2_000) };
+    row.came_up(ages, at(60 + 3 * late));
+    row.configured(RunnerId(1), at(60 + 3 * late));
+    let name = row.runner_name();
+    row.runner_started(&name, at(63 + 4 * late), &timings).expect("started");
+    row
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod audit;
 mod github;
 mod listings;
 mod orders;
+mod phases;
 mod pools;
 mod status;
 
@@ -19,6 +20,7 @@ pub use self::listings::{
     ShownInstance, ShownRunner, UnservedJob, WaitingJob,
 };
 pub use self::orders::{DeleteDryRun, OrderedCanary, OrderedDelete, ShownSwitches, SwitchedNow};
+pub use self::phases::{PhaseList, PoolPhases};
 pub use self::pools::{AppliedPools, PoolsHistory, ShownPools};
 pub use self::status::{
     AgentsStatus, AppStatus, EntityStatus, ImageAgent, LimitStatus, OrphanStatus, PoolStatus,
@@ -36,6 +38,8 @@ pub enum Answer {
     List(InstanceList),
     /// To `show`.
     Show(Box<ShownInstance>),
+    /// To `phases`.
+    Phases(PhaseList),
     /// To `jobs`.
     Jobs(JobList),
     /// To `jobs` with `adopt`.

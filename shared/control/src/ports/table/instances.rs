@@ -51,4 +51,11 @@ pub trait Instances {
         pool: &PoolName,
         limit: u32,
     ) -> Result<Vec<Stored<Instance>>, ReadError>;
+    /// Instances of a pool that have ended and whose records are kept, the last one before the
+    /// others, at most `limit`.
+    async fn ended_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError>;
 }

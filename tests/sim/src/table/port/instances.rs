@@ -94,6 +94,21 @@ impl Instances for Door {
     ) -> Result<Vec<Stored<Instance>>, ReadError> {
         self.of_pool(pool, |of| groups(of, |group| group == Group::Ending, limit as usize)).await
     }
+
+    async fn ended_instances(
+        &self,
+        pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError> {
+        self.list(|tables| {
+            let all = tables.instances.values();
+            let mut ended: Vec<_> =
+                all.filter(|one| !one.state().is_live() && one.pool == *pool).collect();
+            ended.sort_by_key(|one| std::cmp::Reverse((one.since(), &one.name)));
+            ended.into_iter().take(limit as usize).map(|one| Stored::clone(one)).collect()
+        })
+        .await
+    }
 }
 
 impl Tables {
