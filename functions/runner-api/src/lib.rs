@@ -446,10 +446,10 @@ mod tests {
         let read = |text: &str| {
             let mut request = register();
             request.body = Some(text.to_owned());
-            body::<Register>(&request).map(|Register { ages }| Ages::from(ages))
+            body::<Register>(&request).map(|Register { ages, .. }| Ages::from(ages))
         };
         let told = |running, booted, prepared| Ages { running, booted, prepared };
-        let Register { ages } = body(&register()).expect("a body");
+        let Register { ages, .. } = body(&register()).expect("a body");
         assert_eq!(Ages::from(ages), told(Some(61_240), Some(40_900), Some(300)));
         for (text, expected) in [
             ("{}", Ages::default()),
