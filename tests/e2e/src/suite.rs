@@ -33,6 +33,7 @@ pub struct Scenario {
     name: &'static str,
     claim: &'static str,
     run: Run,
+    is_alone: bool,
 }
 
 impl Scenario {
@@ -41,7 +42,13 @@ impl Scenario {
     where
         F: Future<Output = Result<()>> + 'static,
     {
-        Self { name, claim, run: Box::new(move |test| Box::pin(run(test))) }
+        Self { name, claim, run: Box::new(move |test| Box::pin(run(test))), is_alone: false }
+    }
+
+    /// It changes what all stacks share, so it runs when the others are over.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { is_alone: true, ..self }
     }
 }
 
@@ -152,7 +159,9 @@ async fn run(scenarios: Vec<Scenario>, at_once: usize, others: usize) -> bool {
     let count = scenarios.len();
     say(&format!("\nrunning {count} scenarios on the local stack, {at_once} at a time"));
     let turns = Rc::new(Semaphore::new(at_once.max(1)));
-    let tasks: Vec<_> = scenarios
+    let (alone, beside): (Vec<_>, Vec<_>) =
+        scenarios.into_iter().partition(|scenario| scenario.is_alone);
+    let tasks: Vec<_> = beside
         .into_iter()
         .map(|scenario| {
             let scenario = Rc::new(scenario);
@@ -164,6 +173,12 @@ async fn run(scenarios: Vec<Scenario>, at_once: usize, others: usize) -> bool {
     for (scenario, task) in tasks {
         // A panic has been reported by then; it is a failure like any other.
         if !task.await.unwrap_or(false) {
+            again.push(scenario);
+        }
+    }
+    for scenario in alone.into_iter().map(Rc::new) {
+        let run = one(Rc::clone(&scenario), Rc::clone(&turns));
+        if !tokio::task::spawn_local(run).await.unwrap_or(false) {
             again.push(scenario);
         }
     }

@@ -81,7 +81,8 @@ fn main() -> ExitCode {
             "doctor",
             "each thing that can be wrong with the simulated account is named by the first doctor, with its exit code",
             doctor::each_wrong_is_told,
-        ),
+        )
+        .alone(),
         Scenario::new(
             "canary",
             "one machine that no job needs goes all the way, is followed by the operator's command and ended; a \

@@ -25,10 +25,6 @@ pub(super) enum Fault {
     Pool(&'static str),
     /// The rule that wakes the sweep is disabled.
     Rule,
-    /// No concurrency is reserved for the webhook's function.
-    Reserve,
-    /// A queue is not read.
-    Mapping,
     /// A message was given up.
     DeadLetter,
     /// An alarm is red.
@@ -37,8 +33,6 @@ pub(super) enum Fault {
     Switch,
     /// A job asks for a label with a typo.
     Typo,
-    /// A job waits for an approval.
-    Gated,
     /// GitHub signs with another secret; the newest delivery was answered so.
     Signature,
 }
@@ -113,12 +107,6 @@ impl Bench {
             Fault::Secret(change) => self.keep(&change(&self.secret)).await,
             Fault::Pool(lines) => self.pools(lines).await,
             Fault::Rule => self.rule("DisableRule").await,
-            Fault::Reserve => {
-                let path = self.of_reserve();
-                let most = json!({ "ReservedConcurrentExecutions": 0 });
-                self.stack.aws.rest(Method::PUT, "lambda", &path, &most).await.map(drop)
-            }
-            Fault::Mapping => self.mapping(false).await,
             Fault::DeadLetter => {
                 let message = json!({ "QueueUrl": self.dead_letters()?, "MessageBody": "{}" });
                 self.json("sqs", "AmazonSQS.SendMessage", &message).await
@@ -127,12 +115,6 @@ impl Bench {
             Fault::Switch => self.switch("off").await,
             Fault::Typo => {
                 let job = self.queue(&json!({ "labels": ["self-hosted", "lniux"] })).await?;
-                self.until_listed(&job, true).await
-            }
-            Fault::Gated => {
-                let label = self.stack.name.as_str();
-                let job = json!({ "labels": ["self-hosted", label], "gated": true });
-                let job = self.queue(&job).await?;
                 self.until_listed(&job, true).await
             }
             Fault::Signature => {
@@ -154,19 +136,13 @@ impl Bench {
             Fault::Secret(_) => self.keep(&self.secret.to_string()).await,
             Fault::Pool(_) => self.pools("").await,
             Fault::Rule => self.rule("EnableRule").await,
-            Fault::Reserve => {
-                let path = self.of_reserve();
-                let nothing = Value::Null;
-                self.stack.aws.rest(Method::DELETE, "lambda", &path, &nothing).await.map(drop)
-            }
-            Fault::Mapping => self.mapping(true).await,
             Fault::DeadLetter => {
                 let queue = json!({ "QueueUrl": self.dead_letters()? });
                 self.json("sqs", "AmazonSQS.PurgeQueue", &queue).await
             }
             Fault::Alarm => self.alarm("OK").await,
             Fault::Switch => self.switch("on").await,
-            Fault::Typo | Fault::Gated => self.cancel().await,
+            Fault::Typo => self.cancel().await,
             Fault::Signature => {
                 self.tell("owners", &self.account).await?;
                 self.cancel().await?;
@@ -205,22 +181,6 @@ impl Bench {
         let rules = self.stack.aws.json("events", "AWSEvents.ListRules", &wanted).await?;
         let rule = json!({ "Name": rules["Rules"][0]["Name"] });
         self.json("events", &format!("AWSEvents.{operation}"), &rule).await
-    }
-
-    fn of_reserve(&self) -> String {
-        let version = "2017-10-31";
-        format!("/{version}/functions/{}-webhook/concurrency", self.stack.name)
-    }
-
-    async fn mapping(&self, is_enabled: bool) -> Result<()> {
-        const PATH: &str = "/2015-03-31/event-source-mappings";
-        let aws = &self.stack.aws;
-        let path = format!("{PATH}/?FunctionName={}-reaper", self.stack.name);
-        let all = aws.rest(Method::GET, "lambda", &path, &Value::Null).await?;
-        let id = all["EventSourceMappings"][0]["UUID"].as_str().context("no mapping")?;
-        let change = json!({ "Enabled": is_enabled });
-        aws.rest(Method::PUT, "lambda", &format!("{PATH}/{id}"), &change).await?;
-        Ok(())
     }
 
     fn dead_letters(&self) -> Result<&str> {

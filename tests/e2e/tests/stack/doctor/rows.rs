@@ -332,14 +332,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
     // The stack.
     error("no tick", Fault::Rule, "rules", "is disabled: the reaper sweeps no more"),
-    error("a function that may not run", Fault::Reserve, "reserve", "STACK-webhook may not run"),
-    error("a queue that is not read", Fault::Mapping, "mappings", "does not read queue"),
     warn("a dead letter", Fault::DeadLetter, "queues", "1 message failed too often"),
     warn("a red alarm", Fault::Alarm, "alarms", "Alarm orphans is red"),
     // The jobs.
     warn("launches are off", Fault::Switch, "switches", "Launches are off"),
     warn("a label with a typo", Fault::Typo, "served", "1 job is served by no pool"),
-    warn("an approval", Fault::Gated, "served", "1 job is waiting for an approval at GitHub"),
     // The last, since it leaves deliveries.
     error(
         "another secret at GitHub",
