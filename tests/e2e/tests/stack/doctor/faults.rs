@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use anyhow::{Context as _, Result};
 use muster_e2e::wait::when;
 use muster_e2e::{Stack, wait_for};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 /// What is made wrong.
