@@ -189,7 +189,7 @@ class Calls(Case):
 class Leaving(Case):
     def leave(self, *answers):
         self.api.answers["/runner/events"] = [(200, answer) for answer in answers]
-        return self.machine.leave("r-1", 1)
+        return self.machine.leave("r-1", 0, 1)
 
     def test_a_machine_stays_as_long_as_it_is_told_once_it_is_known_how_its_job_did(self):
         self.assertEqual(self.leave({"ask_again_seconds": 0}, {"ask_again_seconds": 0}, {"stay_seconds": 900}), 900)

@@ -183,7 +183,7 @@ class Machine(unittest.TestCase):
 
     def test_what_it_wrote_is_sent_before_its_end_is_told(self):
         agent = """mkdir _diag; echo traced >_diag/Worker_1.log; echo "$ACTIONS_RUNNER_INPUT_JITCONFIG" >_diag/Runner_1.log
-            echo listens for jobs | systemd-cat; logger noted by sudo; sleep 0.2"""
+            (echo listens for jobs; sleep 0.4) | systemd-cat; logger noted by sudo"""
         settings = "export MUSTER_LOGS=http://127.0.0.1:8080/AROA"
         events, out, _ = self.boot(agent, settings=settings, boot_hook="echo hooked")
         self.assertEqual(events[-1], "exited")
