@@ -26,8 +26,6 @@ pub(super) enum Fault {
     Rule,
     /// A message was given up.
     DeadLetter,
-    /// An alarm is red.
-    Alarm,
     /// Launches are off.
     Switch,
     /// A job asks for a label with a typo.
@@ -110,7 +108,6 @@ impl Bench {
                 let message = json!({ "QueueUrl": self.dead_letters()?, "MessageBody": "{}" });
                 self.json("sqs", "AmazonSQS.SendMessage", &message).await
             }
-            Fault::Alarm => self.alarm("ALARM").await,
             Fault::Switch => self.switch("off").await,
             Fault::Typo => {
                 let job = self.queue(&json!({ "labels": ["self-hosted", "lniux"] })).await?;
@@ -139,7 +136,6 @@ impl Bench {
                 let queue = json!({ "QueueUrl": self.dead_letters()? });
                 self.json("sqs", "AmazonSQS.PurgeQueue", &queue).await
             }
-            Fault::Alarm => self.alarm("OK").await,
             Fault::Switch => self.switch("on").await,
             Fault::Typo => self.cancel().await,
             Fault::Signature => {
@@ -184,12 +180,6 @@ impl Bench {
 
     fn dead_letters(&self) -> Result<&str> {
         self.stack.env.get("JOBS_DLQ_URL")
-    }
-
-    async fn alarm(&self, state: &str) -> Result<()> {
-        let change = json!({ "AlarmName": format!("{}-orphans", self.stack.name),
-            "StateValue": state, "StateReason": "a fault" });
-        self.json("monitoring", "GraniteServiceVersion20100801.SetAlarmState", &change).await
     }
 
     async fn switch(&self, to: &str) -> Result<()> {

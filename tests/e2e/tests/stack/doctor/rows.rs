@@ -333,7 +333,6 @@ pub(super) const ROWS: &[Row] = &[
     // The stack.
     error("no tick", Fault::Rule, "rules", "is disabled: the reaper sweeps no more"),
     warn("a dead letter", Fault::DeadLetter, "queues", "1 message failed too often"),
-    warn("a red alarm", Fault::Alarm, "alarms", "Alarm orphans is red"),
     // The jobs.
     warn("launches are off", Fault::Switch, "switches", "Launches are off"),
     warn("a label with a typo", Fault::Typo, "served", "1 job is served by no pool"),
