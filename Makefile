@@ -67,6 +67,8 @@ bench: ## Measure the functions as Lambda would run them; on a quiet machine
 .PHONY: test-template
 test-template: install ## sam validate, cfn-lint, and the checks in tests/template
 	$(SAM) validate --lint --template-file template.yaml
+	$(SAM) validate --lint --template-file infra/machine.yaml
+	$(SAM) validate --lint --template-file infra/image.yaml
 	$(PYTHON) -m unittest discover --start-directory tests/template
 
 .PHONY: test-e2e
@@ -112,7 +114,7 @@ smoke: python ## Deploy the package to the local stack from an empty folder, wit
 	tests/smoke dist/package/muster-$$(infra/version)-$(ARCH).tar.gz $${CARGO_TARGET_DIR:-target}/local
 
 .PHONY: template
-template: ## Pack infra/boot.sh and infra/machine into template.yaml
+template: ## Pack infra/boot.sh and infra/machine into the templates of machines and images
 	infra/sync-boot
 
 .PHONY: lint

@@ -1,4 +1,4 @@
-"""template.yaml as CloudFormation would see it: SAM's resources spelt out, functions resolved.
+"""A template as CloudFormation would see it: SAM's resources spelt out, functions resolved.
 
 Runs in the emulator's environment (.local/ministack), for PyYAML and the SAM translator.
 """
@@ -57,18 +57,18 @@ class _NoManagedPolicies:
 
 
 @functools.cache
-def source():
+def source(name="template.yaml"):
     """The template as written."""
-    return yaml.load((ROOT / "template.yaml").read_text(encoding="utf-8"), Loader=_Loader)
+    return yaml.load((ROOT / name).read_text(encoding="utf-8"), Loader=_Loader)
 
 
 class Rendered:
-    """All resources of one deployment, every function resolved."""
+    """All resources of one deployment, every function resolved. What it imports is the stack's, with all defaults."""
 
-    def __init__(self, stack=STACK, **given):
+    def __init__(self, stack=STACK, template="template.yaml", **given):
         os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
         # The translator wants code in S3; where does not matter here.
-        template = json.loads(json.dumps(source()))
+        template = json.loads(json.dumps(source(template)))
         for resource in template["Resources"].values():
             if resource["Type"] == "AWS::Serverless::Function":
                 resource["Properties"]["CodeUri"] = "s3://bucket/key.zip"
@@ -146,6 +146,8 @@ class Rendered:
                 return functools.reduce(dict.__getitem__, keys, self.template["Mappings"][mapping])
             case "Fn::If":
                 return self.resolve(argument[1] if self.condition(argument[0]) else argument[2])
+            case "Fn::ImportValue":
+                return exports()[self.resolve(argument)]
             case "Fn::Base64":
                 return {"plain": self.resolve(argument)}
         raise ValueError(f"unknown function {function}")
@@ -215,6 +217,13 @@ class Rendered:
             ("AWS::Logs::LogGroup", "Arn"): f"arn:aws:logs:{here}:log-group:{own}:*",
         }
         return known[kind, attribute]
+
+
+@functools.cache
+def exports():
+    """What the stack exports, by name."""
+    outputs = [output for output in source()["Outputs"].values() if "Export" in output]
+    return {rendered().resolve(output["Export"]["Name"]): rendered().resolve(output["Value"]) for output in outputs}
 
 
 @functools.cache

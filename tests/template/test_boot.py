@@ -32,9 +32,10 @@ def user_data(**given):
 class UserData(unittest.TestCase):
     def test_the_copy_is_current(self):
         sync = synchronizer()
-        template = (ROOT / "template.yaml").read_text(encoding="utf-8")
         script = (ROOT / "infra/boot.sh").read_text(encoding="utf-8")
-        self.assertEqual(template, sync.with_script(template, script, sync.shipped()), "run `make template`")
+        for name in sync.TEMPLATES:
+            template = (ROOT / name).read_text(encoding="utf-8")
+            self.assertEqual(template, sync.with_script(template, script, sync.shipped()), "run `make template`")
 
     def test_a_machine_unpacks_the_sources_without_their_comments(self):
         sync, text = synchronizer(), user_data()
@@ -61,6 +62,12 @@ class UserData(unittest.TestCase):
                 del node.body[0]
         self.assertEqual(ast.dump(ast.parse(synchronizer().shipped()["machine.py"])), ast.dump(tree))
         ast.parse(source, feature_version=(3, 9))
+
+    def test_what_follows_the_header_is_found_by_its_first_line(self):
+        """Two templates are compared from there on: their headers name what is each one's own."""
+        (first,) = re.findall(r'BOOT: &str = "(.*)\\n";', (ROOT / "shared/domain/src/pool_file/names.rs").read_text(encoding="utf-8"))
+        self.assertEqual((ROOT / "infra/boot.sh").read_text(encoding="utf-8").splitlines()[0], first)
+        self.assertEqual(user_data().count(first), 1)
 
     def test_user_data_has_room_to_spare(self):
         """EC2 takes 16 KB before base64; this is with the longest values that the parameters allow."""

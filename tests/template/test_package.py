@@ -69,7 +69,7 @@ class Package(unittest.TestCase):
         files = {path.partition("/")[2]: content for path, content in files.items()}
         for function in self.package.FUNCTIONS:
             self.assertEqual(files[f"dist/{function}/bootstrap"], (0o755, function.encode()))
-        for path in ("LICENCES.txt", "COMPONENTS.cdx.json", "samconfig.toml", "infra/README.md", "infra/pools.example.yaml", "infra/terraform/main.tf"):
+        for path in ("LICENCES.txt", "COMPONENTS.cdx.json", "samconfig.toml", "infra/README.md", "infra/pools.example.yaml", "infra/machine.yaml", "infra/terraform/main.tf"):
             self.assertEqual(files[path][0], 0o644)
         # What `sam deploy` takes from the template's own folder.
         taken = set(re.findall(r"CodeUri: (\S+)/\n", files["template.yaml"][1].decode()))

@@ -27,7 +27,8 @@ impl<W: World> Session<'_, W> {
                     "Stack {stack} has no output {PREFIX}: the machines of its release keep their logs. Mend: muster upgrade"
                 ))
             })?;
-        let path = path(&prefix, &machine).ok_or_else(|| Failure::Unreadable {
+        let role = instance.as_ref().and_then(|one| one.role.as_deref());
+        let path = path(&prefix, role, &machine).ok_or_else(|| Failure::Unreadable {
             what: PREFIX,
             why: format!("{prefix:?} is no address in S3"),
         })?;
@@ -69,10 +70,13 @@ impl<W: World> Session<'_, W> {
     }
 }
 
-/// Where the log is, in a request: `s3://bucket/role:` is the prefix.
-fn path(prefix: &str, machine: &MachineId) -> Option<String> {
-    let (bucket, role) = prefix.strip_prefix("s3://")?.split_once('/')?;
-    Some(format!("/{bucket}/{}/machine.log.gz", encoded(&format!("{role}{machine}"))))
+/// Where the log is, in a request: `s3://bucket/role:` is the prefix of the stack's own role. `role` is that of the machine's
+/// pool, where it has one.
+fn path(prefix: &str, role: Option<&str>, machine: &MachineId) -> Option<String> {
+    let (bucket, rest) = prefix.strip_prefix("s3://")?.split_once('/')?;
+    let own = rest.strip_suffix(':')?;
+    let session = format!("{}:{machine}", role.unwrap_or(own));
+    Some(format!("/{bucket}/{}/machine.log.gz", encoded(&session)))
 }
 
 fn missing(name: &str, machine: &MachineId, instance: Option<&Instance>) -> String {
@@ -82,8 +86,14 @@ fn missing(name: &str, machine: &MachineId, instance: Option<&Instance>) -> Stri
             "Machine {machine} sends its log when it ends, and it has not ended. Until then: muster logs {name}"
         );
     }
+    let without_record = if instance.is_none() {
+        "\nIts record is gone. A machine of a pool with a launch template of its own has its log below that template's role, \
+         which nothing knows without the record."
+    } else {
+        ""
+    };
     format!(
         "There is no log of machine {machine}. It was ended before it could send one, could not reach S3, or the log's time \
-         is over (LogRetentionDays). What the functions wrote of it: muster logs {name} --since 7d"
+         is over (LogRetentionDays). What the functions wrote of it: muster logs {name} --since 7d{without_record}"
     )
 }

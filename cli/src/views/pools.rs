@@ -147,5 +147,11 @@ pub(crate) fn asked(question: &Question) -> String {
             "image {} of {}: EC2 is asked for the newest when the file is applied",
             filter.name, filter.owner
         ),
+        Question::Template(named) => {
+            format!("{named}: EC2 is asked whose it is when the file is applied")
+        }
+        Question::Placement(group) => {
+            format!("placement group {group}: EC2 is asked whose it is when the file is applied")
+        }
     }
 }

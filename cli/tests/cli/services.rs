@@ -178,9 +178,12 @@ fn what_a_machine_wrote_is_shown_by_any_name_of_its_job() {
     deleted["instance"]["state"] = json!("deleted");
     let mut planned = recorded("show");
     planned["instance"]["machine"] = Value::Null;
+    let mut of_its_pool = recorded("show");
+    of_its_pool["instance"]["role"] = json!("AROA9");
     told(
         "run_logs_of_a_machine",
         [
+            (asked(vec![of_its_pool], here(), Some(log())), vec!["logs", "small-l0-0", "-m"]),
             (
                 asked(vec![job, recorded("show")], here(), Some(log())),
                 vec!["logs", "1/2", "--machine"],

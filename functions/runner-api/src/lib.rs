@@ -115,17 +115,18 @@ impl From<ApiGatewayV2httpResponse> for Outcome {
 }
 
 /// Handles a request, in a context with the settings of the parameters. `instance_role` is the id
-/// (`AROA…`) of the stack's instance role.
+/// (`AROA…`) of the stack's instance role; a pool may have one of its own.
 pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     context: Context<'_, W>,
     instance_role: &str,
     request: &ApiGatewayV2httpRequest,
     now: Time,
 ) -> Outcome {
-    let machine = match admit(request, instance_role) {
-        Ok(machine) => machine,
+    let Caller { role, machine } = match admit(request) {
+        Ok(caller) => caller,
         Err(refusal) => return (*refusal).into(),
     };
+    let role = Some(role).filter(|role| *role != instance_role);
     let route = request.route_key.as_deref().unwrap_or_default();
     let read = match route {
         "POST /runner/register" => body(request)
@@ -141,7 +142,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
         }
     };
     // Boxed, so that the compiler computes the pass's layout by itself.
-    let result = Box::pin(act(context, &machine, &asked, now)).await;
+    let result = Box::pin(act(context, role, &machine, &asked, now)).await;
     match result {
         Ok(body) => answer(200, &body).into(),
         Err(denied) => {
@@ -155,12 +156,13 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
 /// Hands out a configuration, or takes a report.
 async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     context: Context<'_, W>,
+    role: Option<&str>,
     machine: &MachineId,
     asked: &Request,
     now: Time,
 ) -> Result<Value, RunnerApiError> {
     let (settings, owner) = look(context.settings, context.table, machine).await?;
-    let pass = RunnerApi { context: context.with(&settings), owner };
+    let pass = RunnerApi { context: context.with(&settings), owner, role };
     match asked {
         Request::Configuration(agent, ages) => {
             pass.configure(*agent, *ages, now).await.map(|config| configuration(&config))
@@ -169,26 +171,31 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     }
 }
 
-/// The calling machine, or the answer that turns everybody else away.
-fn admit(
-    request: &ApiGatewayV2httpRequest,
-    instance_role: &str,
-) -> Result<MachineId, Box<ApiGatewayV2httpResponse>> {
-    let why = "only machines of this stack may call, signed with their instance role";
-    let refusal = || answer(403, &problem("not_a_machine", why, Action::Shutdown));
-    caller(request, instance_role).ok_or_else(|| Box::new(refusal()))
+/// Who signed a request.
+#[derive(Debug, PartialEq, Eq)]
+struct Caller<'a> {
+    /// The id (`AROA…`) of the role.
+    role: &'a str,
+    /// What its session is named after.
+    machine: MachineId,
 }
 
-/// The calling machine. The gateway has verified the signature; the role's id says that it is our
-/// instance role, whose trust policy lets only EC2 assume it, and EC2 names the session after the
-/// machine.
-fn caller(request: &ApiGatewayV2httpRequest, instance_role: &str) -> Option<MachineId> {
+/// The caller, or the answer that turns whoever is no machine away.
+fn admit(request: &ApiGatewayV2httpRequest) -> Result<Caller<'_>, Box<ApiGatewayV2httpResponse>> {
+    let why = "only machines of this stack may call, signed with their instance role";
+    let refusal = || answer(403, &problem("not_a_machine", why, Action::Shutdown));
+    caller(request).ok_or_else(|| Box::new(refusal()))
+}
+
+/// The caller. The gateway has verified the signature. The trust policy of a machine's role lets only
+/// EC2 assume it, and EC2 names the session after the machine: so the session says who calls, if the
+/// role is the one that this machine was launched with. Only its record knows that.
+fn caller(request: &ApiGatewayV2httpRequest) -> Option<Caller<'_>> {
     let iam = request.request_context.authorizer.as_ref()?.iam.as_ref()?;
     let (role, session) = iam.user_id.as_deref()?.split_once(':')?;
-    if role != instance_role || instance_role.is_empty() {
-        return None;
-    }
-    session.parse().ok()
+    // Roles alone: nobody hands out the id of a user.
+    let machine = session.parse().ok().filter(|_| role.starts_with("AROA"))?;
+    Some(Caller { role, machine })
 }
 
 /// A report that cannot be read.
@@ -346,33 +353,33 @@ mod tests {
 
     #[test]
     fn the_caller_is_the_machine_that_the_session_is_named_after() {
-        let machine = caller(&register(), ROLE).map(|machine| machine.to_string());
-        assert_eq!(machine.as_deref(), Some("i-0a1b2c3d4e5f60718"));
+        let request = register();
+        let machine = "i-0a1b2c3d4e5f60718".parse().expect("an id");
+        assert_eq!(caller(&request), Some(Caller { role: ROLE, machine }));
     }
 
     #[test]
-    fn only_a_session_of_our_role_named_after_a_machine_is_let_in() {
+    fn only_a_session_of_a_role_named_after_a_machine_is_let_in() {
         for user_id in [
-            "AROAOTHERROLEID000002:i-0a1b2c3d4e5f60718",
+            "AIDAUSERUSERUSERUSER1:i-0a1b2c3d4e5f60718",
             "AROAEXAMPLEROLEID0001:somebody",
             "AROAEXAMPLEROLEID0001",
             "AROAEXAMPLEROLEID0001:i-0a1b2c3d4e5f60718:x",
             "AIDAUSERUSERUSERUSER1",
             "",
         ] {
-            assert_eq!(caller(&signed_by(user_id), ROLE), None, "{user_id:?}");
+            assert_eq!(caller(&signed_by(user_id)), None, "{user_id:?}");
         }
-        assert_eq!(caller(&register(), ""), None);
         let mut unsigned = register();
         unsigned.request_context.authorizer = None;
-        assert_eq!(caller(&unsigned, ROLE), None);
+        assert_eq!(caller(&unsigned), None);
     }
 
     #[test]
-    fn a_call_signed_by_another_role_is_answered_403() {
-        assert!(admit(&register(), ROLE).is_ok());
-        let forged = signed_by("AROAOTHERROLEID000002:i-0a1b2c3d4e5f60718");
-        let answer = admit(&forged, ROLE).expect_err("turned away");
+    fn a_call_signed_by_no_machine_is_answered_403() {
+        assert!(admit(&register()).is_ok());
+        let forged = signed_by("AROAEXAMPLEROLEID0001:somebody");
+        let answer = admit(&forged).expect_err("turned away");
         assert_eq!(answer.status_code, 403);
         let Some(aws_lambda_events::encodings::Body::Text(body)) = &answer.body else {
             panic!("{:?}", answer.body)

@@ -25,6 +25,7 @@ mod writes;
 use muster_domain::ids::PoolName;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::{Balance, Limits};
+use muster_domain::pool_file::Rights;
 use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 
@@ -48,6 +49,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The most live instances, whatever a pool file says: a parameter of the stack.
     pub max_machines: Option<u32>,
+    /// What scale-up may ask of EC2, where that is known: the admin function alone asks.
+    pub rights: Option<Rights>,
     /// How jobs are spread over equal pools.
     pub balance: Balance,
     /// All durations.
@@ -76,6 +79,7 @@ impl Settings {
             pools,
             limits: Limits::default(),
             max_machines: None,
+            rights: None,
             balance: Balance::default(),
             timings,
             longest_life: longest.unwrap_or(Pool::MAX_LIFETIME),

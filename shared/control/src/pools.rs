@@ -57,6 +57,7 @@ impl Settings {
             pools,
             limits: limits.below(self.max_machines),
             max_machines: self.max_machines,
+            rights: self.rights.clone(),
             balance,
             timings: self.timings.clone(),
             longest_life: self.longest_life,

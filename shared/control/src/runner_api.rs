@@ -89,6 +89,8 @@ pub struct RunnerApi<'a, W: Wired> {
     pub context: Context<'a, W>,
     /// The instance that owns the machine. It never changes.
     pub owner: InstanceName,
+    /// The id of the role that signed; none for the stack's.
+    pub role: Option<&'a str>,
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
@@ -342,7 +344,15 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
 
     async fn instance(&self) -> Result<Stored<Instance>, RunnerApiError> {
         let instance = self.context.table.instance(&self.owner).await?;
-        instance.ok_or(RunnerApiError::UnknownMachine)
+        instance
+            .filter(|instance| self.is_signed_for(instance))
+            .ok_or(RunnerApiError::UnknownMachine)
+    }
+
+    /// A machine has the role that its instance was launched with. Whoever signs with another one
+    /// is not that machine, whatever name its session has.
+    fn is_signed_for(&self, instance: &Instance) -> bool {
+        instance.role.as_deref() == self.role
     }
 
     /// Changes and commits an instance as it was read. When somebody else was faster, it is read

@@ -2,20 +2,22 @@
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::{
-    CreateFleetError, CreateFleetInstance, DefaultTargetCapacityType,
-    FleetBlockDeviceMappingRequest, FleetEbsBlockDeviceRequest, FleetLaunchTemplateConfigRequest,
-    FleetLaunchTemplateOverridesRequest, FleetLaunchTemplateSpecificationRequest,
-    FleetOnDemandAllocationStrategy, FleetType, InstanceRequirementsRequest, InstanceType,
-    MemoryMiBRequest, OnDemandOptionsRequest, ResourceType, SpotAllocationStrategy,
-    SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest,
-    VCpuCountRangeRequest, VolumeType,
+    CapacityReservationOptionsRequest, CreateFleetError, CreateFleetInstance,
+    DefaultTargetCapacityType, FleetBlockDeviceMappingRequest,
+    FleetCapacityReservationUsageStrategy, FleetEbsBlockDeviceRequest,
+    FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
+    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType,
+    InstanceRequirementsRequest, InstanceType, MemoryMiBRequest, OnDemandOptionsRequest,
+    Placement as Ec2Placement, ResourceType, SpotAllocationStrategy, SpotOptionsRequest, Tag,
+    TagSpecification, TargetCapacitySpecificationRequest, Tenancy, VCpuCountRangeRequest,
+    VolumeType,
 };
 use muster_control::causes::with_causes;
 use muster_domain::ec2::classify::classify_part;
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::LaunchId;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::pool::{Allocation, Disk, Image, Requirements};
+use muster_domain::pool::{Allocation, Disk, Image, Placement, Requirements};
 
 use crate::{NO_ANSWER, classified, once};
 
@@ -41,7 +43,10 @@ pub(crate) async fn create(
             call.spot_options(SpotOptionsRequest::builder().allocation_strategy(strategy).build())
         }
         (None, strategy) => call.on_demand_options(
-            OnDemandOptionsRequest::builder().set_allocation_strategy(strategy).build(),
+            OnDemandOptionsRequest::builder()
+                .set_allocation_strategy(strategy)
+                .set_capacity_reservation_options(request.reserved_first.then(reserved_first))
+                .build(),
         ),
     };
     let answer = call.customize().config_override(once()).send().await.map_err(|error| {
@@ -111,6 +116,7 @@ fn overrides(request: &LaunchRequest) -> Vec<FleetLaunchTemplateOverridesRequest
             .set_max_price(request.max_price.clone().filter(|_| spot))
             .set_image_id(request.image.as_ref().map(image))
             .set_block_device_mappings(disks(request))
+            .set_placement(request.placement.as_ref().map(placement))
             .build()
     };
     request.overrides.iter().map(one).collect()
@@ -122,6 +128,18 @@ fn image(image: &Image) -> String {
         Image::Id(id) => id.clone(),
         Image::Ssm(parameter) => format!("resolve:ssm:{parameter}"),
     }
+}
+
+fn placement(wanted: &Placement) -> Ec2Placement {
+    Ec2Placement::builder()
+        .set_group_name(wanted.group.clone())
+        .set_tenancy(wanted.dedicated.then_some(Tenancy::Dedicated))
+        .build()
+}
+
+fn reserved_first() -> CapacityReservationOptionsRequest {
+    let first = FleetCapacityReservationUsageStrategy::UseCapacityReservationsFirst;
+    CapacityReservationOptionsRequest::builder().usage_strategy(first).build()
 }
 
 fn requirements(wanted: &Requirements) -> InstanceRequirementsRequest {

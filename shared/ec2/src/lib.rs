@@ -1,4 +1,4 @@
-//! The ports `Compute` and `Images` on EC2.
+//! The ports `Compute` and `Catalogue` on EC2.
 //!
 //! Alone in its crate, because the SDK's EC2 client is most of the project's build: the webhook
 //! never sees it.
@@ -7,6 +7,7 @@
 mod fleet;
 mod images;
 mod machines;
+mod named;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,14 +21,16 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use muster_aws::SdkConfig;
 use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::Failure;
-use muster_control::ports::{Compute, Images, ListedMachine, Page, Refusal, ShownMachine};
+use muster_control::ports::{Catalogue, Compute, ListedMachine, Page, Refusal, ShownMachine};
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ec2::classify::classify;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Machine, MachineSeen, ProviderError};
-use muster_domain::pool_file::{FoundImage, ImageFilter};
+use muster_domain::pool_file::{
+    FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate,
+};
 
 /// How long CreateFleet and TerminateInstances may take. An instant fleet answers when its machines
 /// are launched, which takes seconds for large ones. The leases on rows are much longer.
@@ -36,8 +39,8 @@ const EFFECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long GetConsoleOutput may take. The end of its machine waits for it.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// EC2, limited to the machines of one stack. Images are nobody's machines: those it sees as the
-/// account does.
+/// EC2, limited to the machines of one stack. What pool files name it sees as
+/// the account does.
 #[derive(Clone, Debug)]
 pub struct Ec2 {
     client: Client,
@@ -92,9 +95,20 @@ impl Compute for Ec2 {
     }
 }
 
-impl Images for Ec2 {
+impl Catalogue for Ec2 {
     async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, ProviderError> {
         images::newest(self, filter).await
+    }
+
+    async fn template(
+        &self,
+        named: &NamedTemplate,
+    ) -> Result<Option<FoundTemplate>, ProviderError> {
+        named::template(self, named).await
+    }
+
+    async fn placement(&self, group: &str) -> Result<Option<FoundPlacement>, ProviderError> {
+        named::placement(self, group).await
     }
 }
 

@@ -25,7 +25,9 @@ mod tests {
         let text = include_str!("../../../infra/pools.example.yaml");
         let answers = muster_domain::pool_file::Answers::default();
         let file = read(text).map(|file| muster_domain::pool_file::read(file, &answers));
-        assert!(matches!(&file, Ok(Ok(reading)) if reading.file.pools.len() == 3), "{file:?}");
+        // Two of its names are EC2's to know, and nothing of it is wrong.
+        let Ok(Err(unread)) = &file else { panic!("{file:?}") };
+        assert!(unread.open.len() == 2 && unread.problems.is_empty(), "{unread:?}");
     }
 
     #[test]

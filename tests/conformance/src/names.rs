@@ -1,14 +1,19 @@
 //! What is behind the names of a pool file, as `muster_control::ports::Directory` and
-//! `muster_control::ports::Images` show it.
+//! `muster_control::ports::Catalogue` show it.
 
-use muster_control::ports::{Directory, Images};
+use muster_control::ports::{Catalogue, Directory};
 use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::observation::ProviderError;
 use muster_domain::pool::Arch;
-use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::pool_file::{
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+};
 
 use crate::checks;
+
+/// The stack of whoever asks.
+pub const STACK: &str = "s1";
 
 /// GitHub and EC2 behind their doors.
 #[expect(async_fn_in_trait, reason = "checks run on one thread")]
@@ -16,7 +21,7 @@ pub trait NamesWorld {
     /// The port.
     type Github: Directory;
     /// The port.
-    type Ec2: Images;
+    type Ec2: Catalogue;
 
     /// The port.
     fn github(&self) -> &Self::Github;
@@ -32,6 +37,10 @@ pub trait NamesWorld {
     async fn have_group(&self, id: u64, name: &str);
     /// The account has these images of one architecture, the last one the newest: id and name.
     async fn have_images(&self, arch: Arch, images: &[(&str, &str)]);
+    /// The account has this launch template with these tags, in as many versions.
+    async fn have_template(&self, id: &str, versions: u64, tags: &[(&str, &str)]);
+    /// The account has this placement group, a cluster, with these tags.
+    async fn have_placement_group(&self, name: &str, tags: &[(&str, &str)]);
     /// Nobody answers from now on.
     async fn fall_silent(&self);
 }
@@ -47,6 +56,8 @@ checks! { NamesWorld:
     the_groups_of_an_organization_are_listed_with_the_default_one,
     the_newest_image_is_found,
     an_image_of_another_architecture_or_name_is_not_found,
+    a_launch_template_is_found_with_its_tags,
+    a_placement_group_is_found_with_its_tags,
     silence_is_no_answer,
 }
 
@@ -133,8 +144,46 @@ async fn an_image_of_another_architecture_or_name_is_not_found<W: NamesWorld>(wo
     assert_eq!(world.ec2().newest(&runners(Arch::X64)).await, Ok(None));
 }
 
+/// The user data of each version, and as EC2 keeps it.
+pub const BOOTS: [(&str, &str); 2] = [
+    ("#!/usr/bin/env bash\n1\n", "IyEvdXNyL2Jpbi9lbnYgYmFzaAoxCg=="),
+    ("#!/usr/bin/env bash\n2\n", "IyEvdXNyL2Jpbi9lbnYgYmFzaAoyCg=="),
+];
+
+async fn a_launch_template_is_found_with_its_tags<W: NamesWorld>(world: &W) {
+    let named = |id: &str, version| NamedTemplate { id: id.to_owned(), version };
+    world.have_template("lt-1", 2, &[("muster:stack", STACK), ("muster:role", "AROA1")]).await;
+    world.have_template("lt-2", 1, &[("muster:stack", "another")]).await;
+    for (version, found, boot) in [(None, 2, 1), (Some(2), 2, 1), (Some(1), 1, 0)] {
+        let expected = FoundTemplate {
+            version: found,
+            is_ours: true,
+            role: Some("AROA1".to_owned()),
+            device: Some("/dev/sdf".to_owned()),
+            user_data: BOOTS[boot].0.to_owned(),
+        };
+        assert_eq!(world.ec2().template(&named("lt-1", version)).await, Ok(Some(expected)));
+    }
+    let theirs = world.ec2().template(&named("lt-2", None)).await.expect("an answer");
+    assert_eq!(theirs.map(|found| (found.is_ours, found.role)), Some((false, None)));
+    for missing in [named("lt-3", None), named("lt-1", Some(3))] {
+        assert_eq!(world.ec2().template(&missing).await, Ok(None), "{missing}");
+    }
+}
+
+async fn a_placement_group_is_found_with_its_tags<W: NamesWorld>(world: &W) {
+    world.have_placement_group("release", &[("muster:stack", STACK)]).await;
+    world.have_placement_group("r*", &[]).await;
+    let found = async |name| world.ec2().placement(name).await;
+    let group = |is_ours| Ok(Some(FoundPlacement { is_ours, is_cluster: true }));
+    assert_eq!(found("release").await, group(true));
+    assert_eq!(found("r*").await, group(false), "a name is no pattern");
+    assert_eq!(found("builds").await, Ok(None));
+}
+
 async fn silence_is_no_answer<W: NamesWorld>(world: &W) {
     let (number, named) = world.organization().await;
+    let template = NamedTemplate { id: "lt-1".to_owned(), version: None };
     world.fall_silent().await;
     let answers = [
         world.github().entity(organization(number)).await.map(drop),
@@ -142,6 +191,8 @@ async fn silence_is_no_answer<W: NamesWorld>(world: &W) {
         world.github().hook().await.map(drop),
         world.github().hook_answers().await.map(drop),
         world.ec2().newest(&runners(Arch::X64)).await.map(drop),
+        world.ec2().placement("release").await.map(drop),
+        world.ec2().template(&template).await.map(drop),
     ];
     for answer in answers {
         assert!(matches!(&answer, Err(ProviderError::Unavailable(_))), "{answer:?}");

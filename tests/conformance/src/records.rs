@@ -9,8 +9,8 @@ use muster_domain::job::{Job, JobEvent, JobStatus, fold};
 use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
 use muster_domain::launch::{Launch, LaunchError, LaunchRequest};
 use muster_domain::orphan::Orphan;
-use muster_domain::pool::Allocation;
 use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::{Allocation, Placement};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
@@ -147,6 +147,8 @@ pub fn request(stack: &str, launch: &str, capacity: u32) -> LaunchRequest {
         image: None,
         disk: None,
         omitted_device: None,
+        placement: Some(Placement { group: Some("acme".to_owned()), dedicated: true }),
+        reserved_first: true,
         capacity,
         tags: [(STACK_TAG.into(), stack.into()), (LAUNCH_TAG.into(), launch.into())].into(),
     }

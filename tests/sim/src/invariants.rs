@@ -111,9 +111,13 @@ impl Checker {
             self.pools.retain(|known| known.name != pool.name);
             let mut pool = pool.clone();
             pool.app_owner.clone_from(&self.app_owner);
-            // A file names no launch template: that is the stack's.
-            if let Some(own) = self.own.first() {
-                pool.launch_template_version.clone_from(&own.launch_template_version);
+            // Where a file names no launch template it is the stack's.
+            match (&pool.own_template, self.own.first()) {
+                (Some(own), _) => pool.launch_template_version = own.version.clone(),
+                (None, Some(own)) => {
+                    pool.launch_template_version.clone_from(&own.launch_template_version);
+                }
+                (None, None) => {}
             }
             let maximum = self.maximum.entry(pool.name.clone()).or_default();
             *maximum = pool.max.max(*maximum);

@@ -292,7 +292,7 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         Err(denied) => Err(denied),
         Ok((settings, owner)) => {
             let context = Context::new(door, door, &(), github, &settings);
-            let pass = RunnerApi { context, owner };
+            let pass = RunnerApi { context, owner, role: None };
             match &*ask {
                 Ask::Configuration(agent) => {
                     pass.configure(*agent, Ages::default(), now).await.map(|config| {

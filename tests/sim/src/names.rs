@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use muster_control::ports::{Directory, Images, SeenRepositories, SeenRepository};
+use muster_control::ports::{Catalogue, Directory, SeenRepositories, SeenRepository};
 use muster_domain::app::{
     AppFacts, AppProblem, AppSettings, Hook, HookAnswer, Installation, Repositories,
 };
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::observation::ProviderError;
-use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::pool_file::{
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+};
 
 use crate::door::Door;
 
@@ -78,11 +80,30 @@ impl Directory for Door {
     }
 }
 
-impl Images for Door {
+impl Catalogue for Door {
     async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, ProviderError> {
         self.call(|world| {
             world.ec2_answers("DescribeImages")?;
             Ok(world.names.images.get(filter).cloned().flatten())
+        })
+        .await
+    }
+
+    async fn template(
+        &self,
+        named: &NamedTemplate,
+    ) -> Result<Option<FoundTemplate>, ProviderError> {
+        self.call(|world| {
+            world.ec2_answers("DescribeLaunchTemplateVersions")?;
+            Ok(world.names.templates.get(named).cloned().flatten())
+        })
+        .await
+    }
+
+    async fn placement(&self, group: &str) -> Result<Option<FoundPlacement>, ProviderError> {
+        self.call(|world| {
+            world.ec2_answers("DescribePlacementGroups")?;
+            Ok(world.names.placements.get(group).cloned().flatten())
         })
         .await
     }

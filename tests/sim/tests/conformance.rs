@@ -19,7 +19,9 @@ use muster_domain::app::AppSettings;
 use muster_domain::ids::{Entity, EntityKind, InstallationId, InstanceName, MachineId};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::Arch;
-use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::pool_file::{
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use muster_sim::agenda::{self, Arrival, Event, HOUR, MINUTE, Millis, SECOND, TaskId};
@@ -363,6 +365,31 @@ impl names::NamesWorld for Bench {
         let newest =
             fitting.map(|(id, name)| FoundImage { id: (*id).to_owned(), name: (*name).to_owned() });
         self.change(|world| world.names.images.insert(filter, newest));
+    }
+
+    async fn have_template(&self, id: &str, versions: u64, tags: &[(&str, &str)]) {
+        let tag = |key| tags.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+        let found = |version: u64, (boot, _): (&str, &str)| FoundTemplate {
+            version,
+            is_ours: tag("muster:stack") == Some(names::STACK),
+            role: tag("muster:role").map(str::to_owned),
+            device: Some("/dev/sdf".to_owned()),
+            user_data: boot.to_owned(),
+        };
+        let named = |version| NamedTemplate { id: id.to_owned(), version };
+        self.change(|world| {
+            let known = &mut world.names.templates;
+            for (number, boot) in (1..=versions).zip(names::BOOTS) {
+                known.insert(named(None), Some(found(number, boot)));
+                known.insert(named(Some(number)), Some(found(number, boot)));
+            }
+        });
+    }
+
+    async fn have_placement_group(&self, name: &str, tags: &[(&str, &str)]) {
+        let is_ours = tags.contains(&("muster:stack", names::STACK));
+        let found = Some(FoundPlacement { is_ours, is_cluster: true });
+        self.change(|world| world.names.placements.insert(name.to_owned(), found));
     }
 
     async fn fall_silent(&self) {

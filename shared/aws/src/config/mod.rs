@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use muster_control::Settings;
 use muster_domain::pool::Pool;
+use muster_domain::pool_file::Rights;
 
 use crate::environment::{ConfigError, Reader};
 use crate::queue::QueueUrls;
@@ -136,6 +137,7 @@ impl AdminConfig {
         let queues = wakes(read);
         let mut stack = StackConfig::read(read, queues);
         stack.settings.webhook_url = read.optional(&variables::WEBHOOK_URL);
+        stack.settings.rights = Some(rights(read, &stack.settings));
         let webhook_secret = read.required(&variables::WEBHOOK_SECRET);
         Self { stack, github: GithubConfig::read(read), webhook_secret }
     }
@@ -169,6 +171,17 @@ fn wakes(read: &mut Reader<'_>) -> QueueUrls {
         launch: read.required(&variables::LAUNCH_QUEUE),
         reap: read.required(&variables::REAP_QUEUE),
         ..QueueUrls::default()
+    }
+}
+
+/// What scale-up's role opens. The built-in pool has all of the stack's subnets.
+fn rights(read: &mut Reader<'_>, settings: &Settings) -> Rights {
+    let keys = read.optional(&variables::MACHINE_TAG_KEYS).unwrap_or_default();
+    let keys = keys.split(',').map(str::trim).filter(|key| !key.is_empty());
+    Rights {
+        stack: settings.stack.clone(),
+        subnets: settings.pools.iter().flat_map(|pool| pool.subnets.clone()).collect(),
+        tag_keys: keys.map(str::to_owned).collect(),
     }
 }
 

@@ -32,12 +32,13 @@ const FUNCTIONS: [(&str, Reads); 5] = [
     ("admin", |read| drop(AdminConfig::read(read))),
 ];
 
-const VARIABLES: [&Variable; 16] = [
+const VARIABLES: [&Variable; 17] = [
     &variables::STACK,
     &variables::LAUNCH_TEMPLATE,
     &variables::LAUNCH_TEMPLATE_VERSION,
     &variables::SUBNETS,
     &variables::MAX_MACHINES,
+    &variables::MACHINE_TAG_KEYS,
     &variables::TIMINGS,
     &variables::INSTANCES_TABLE,
     &variables::JOBS_TABLE,
@@ -148,4 +149,14 @@ fn a_stack_without_a_pool_file_has_one_pool_within_its_ceiling() {
     assert_eq!(&*pool.launch_template_id, "muster_launch_template");
     assert_eq!((&*pool.launch_template_version, pool.subnets.len(), pool.max), ("3", 2, 7));
     assert_eq!((settings.limits.stack, settings.max_machines), (Some(7), Some(7)));
+    // A pool file may ask for what the parameters open, and that is the admin function's matter.
+    assert_eq!(settings.rights, None);
+    let get = |name: &str| match name {
+        "MUSTER_MACHINE_TAGS" => Some("team, cost".to_owned()),
+        other => get(other),
+    };
+    let mut reader = Reader::new(&get);
+    let rights = AdminConfig::read(&mut reader).stack.settings.rights.expect("known");
+    assert_eq!((rights.stack.as_str(), rights.subnets.len()), ("staging", 2));
+    assert_eq!(rights.tag_keys, ["team", "cost"]);
 }

@@ -20,6 +20,10 @@ pub(crate) const MAX_MACHINES: Variable = Variable {
     name: "MUSTER_MAX_MACHINES",
     meaning: "The parameter `MaxMachines`: the most live instances, whatever a pool file says.",
 };
+pub(crate) const MACHINE_TAG_KEYS: Variable = Variable {
+    name: "MUSTER_MACHINE_TAGS",
+    meaning: "The parameter `MachineTagKeys`: tags that pools may give their machines.",
+};
 pub(crate) const TIMINGS: Variable = Variable {
     name: "MUSTER_TIMINGS",
     meaning: "The parameter `Timings`: durations in seconds, by name; the others keep their defaults.",
@@ -55,5 +59,5 @@ pub(crate) const WEBHOOK_URL: Variable = Variable {
 };
 pub(crate) const INSTANCE_ROLE_ID: Variable = Variable {
     name: "MUSTER_INSTANCE_ROLE_ID",
-    meaning: "The id (`AROA…`) of the machines' role. Runner-api answers its sessions alone.",
+    meaning: "The id (`AROA…`) of the machines' role. A pool with a launch template of its own has another.",
 };

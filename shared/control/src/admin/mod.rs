@@ -32,7 +32,7 @@ pub use self::request::{
 };
 use crate::causes::Cause;
 use crate::context::{Context, Ports};
-use crate::ports::{AppSetup, Directory, Images, Instances as _, ReadError, Table as _, Write};
+use crate::ports::{AppSetup, Catalogue, Directory, Instances as _, ReadError, Table as _, Write};
 use crate::writes::PassError;
 
 /// The operator's passes. Those that resolve a pool file's names also ask GitHub's directory and
@@ -55,7 +55,7 @@ pub fn unavailable(error: ReadError) -> Reply {
     Reply { outcome: Err(error.into()) }
 }
 
-impl<P: Ports<Compute: Images, Github: Directory + AppSetup>> Admin<'_, P> {
+impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
     /// Answers a request.
     pub async fn answer(&self, request: Value, now: Time) -> Reply {
         let outcome = match read(request) {

@@ -1,12 +1,14 @@
 //! The set of pools: shown, applied from a file, restored.
 
-use futures_util::future::join_all;
+use std::collections::BTreeSet;
+
+use futures_util::future::{join, join_all};
 use muster_domain::app::{AppFacts, narrow_groups};
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::message::WakePool;
-use muster_domain::pool::Pool;
-use muster_domain::pool_file::{self, PoolFile, Problem, ReadPoolFile};
+use muster_domain::pool::{OwnTemplate, Pool};
+use muster_domain::pool_file::{self, NamedTemplate, PoolFile, Problem, ReadPoolFile};
 use muster_domain::pool_set::{Diff, Fate, MAX_VERSIONS, PoolSet};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
@@ -18,7 +20,7 @@ use crate::Settings;
 use crate::causes::with_causes;
 use crate::context::Ports;
 use crate::pools::end_outdated;
-use crate::ports::{Directory, Images, Operations as _, Queue as _, Table as _, Write};
+use crate::ports::{Catalogue, Directory, Operations as _, Queue as _, Table as _, Write};
 use crate::writes::{PassError, in_rounds};
 
 /// The number of GitHub's default runner group.
@@ -27,7 +29,7 @@ const DEFAULT_GROUP: u64 = 1;
 /// The subject of applies in the audit trail.
 const SUBJECT: &str = "pools";
 
-impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
+impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
     pub(super) async fn pool_set(
         &self,
         request: &PoolsRequest,
@@ -123,17 +125,20 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
         what: &str,
         now: Time,
     ) -> Result<Answer, AdminError> {
-        let narrow = self.narrow_groups(file).await;
+        let (narrow, boots) = join(self.narrow_groups(file), self.other_boots(file)).await;
         let answer = |set: &PoolSet, diff: Diff, applied| {
             let pools_version = set.version;
             let (resolved, mut lines) = (resolved.clone(), lines(&diff));
             lines.extend(self.above_the_stack(file));
             lines.extend(without_a_group(file));
             lines.extend(narrow.clone());
+            lines.extend(boots.clone());
             let dry_run = request.dry_run;
             Answer::Applied(AppliedPools { applied, dry_run, pools_version, resolved, diff, lines })
         };
-        let problems = self.too_long(file);
+        let rights = self.context.settings.rights.as_ref();
+        let mut problems = self.too_long(file);
+        problems.extend(rights.into_iter().flat_map(|rights| rights.refused(&file.pools)));
         if !problems.is_empty() {
             return Err(refused(problems));
         }
@@ -171,6 +176,40 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
         });
         let told = join_all(asked).await.into_iter().flatten().flatten();
         told.map(|lack| format!("! {}", lack.sentence)).collect()
+    }
+
+    /// Launch templates whose user data is not the stack's, or that EC2 does not show any more. A
+    /// warning: machines of the release before boot as well.
+    async fn other_boots(&self, file: &PoolFile) -> Vec<String> {
+        let own: BTreeSet<NamedTemplate> =
+            file.pools.iter().filter_map(|pool| named(pool.own_template.as_ref()?)).collect();
+        let Some(stacks) = self.context.settings.pools.first().filter(|_| !own.is_empty()) else {
+            return Vec::new();
+        };
+        let stacks = NamedTemplate {
+            id: stacks.launch_template_id.to_string(),
+            version: stacks.launch_template_version.parse().ok(),
+        };
+        let Ok(Some(stacks)) = self.context.compute.template(&stacks).await else {
+            return vec![
+                "! whether own launch templates boot as the stack's does was not found out: EC2 does \
+                 not show that one"
+                    .to_owned(),
+            ];
+        };
+        let compared = own.iter().map(async |named| {
+            let what = match self.context.compute.template(named).await {
+                Ok(Some(found)) if found.boots_as(&stacks) => return None,
+                Ok(Some(_)) => {
+                    "does not boot as the stack's machines: deploy infra/machine.yaml of this \
+                                release again, and apply the file"
+                }
+                Ok(None) => "is not there any more",
+                Err(_) => "was not compared with the stack's: EC2 gives no answer",
+            };
+            Some(format!("! {named} {what}"))
+        });
+        join_all(compared).await.into_iter().flatten().collect()
     }
 
     /// Lets the passes find at once what they would find in time: jobs that have room now, and
@@ -218,6 +257,10 @@ pub(super) fn refused(errors: Vec<Problem>) -> AdminError {
         count => format!("the pool file has {count} mistakes; nothing was changed"),
     };
     AdminError { errors, ..AdminError::new(AdminErrorCode::BadPoolFile, message) }
+}
+
+fn named(own: &OwnTemplate) -> Option<NamedTemplate> {
+    Some(NamedTemplate { id: own.id.to_string(), version: Some(own.version.parse().ok()?) })
 }
 
 /// A pool that is taken out stays on record until its last runner is gone.

@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::pools::refused;
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::Ports;
-use crate::ports::{Directory, Images};
+use crate::ports::{Catalogue, Directory};
 
-impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
+impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
     /// Reads a file to its end. One that names nothing makes no call; otherwise there are two
     /// rounds of questions at most, ids and images first and then the groups behind ids.
     pub(super) async fn resolve(&self, file: Value) -> Result<ReadPoolFile, AdminError> {
@@ -51,6 +51,14 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
                 let image = self.context.compute.newest(&filter).await?;
                 answers.images.insert(filter, image);
             }
+            Question::Template(named) => {
+                let template = self.context.compute.template(&named).await?;
+                answers.templates.insert(named, template);
+            }
+            Question::Placement(group) => {
+                let found = self.context.compute.placement(&group).await?;
+                answers.placements.insert(group, found);
+            }
         }
         Ok(())
     }
@@ -59,7 +67,7 @@ impl<P: Ports<Compute: Images, Github: Directory>> Admin<'_, P> {
 const fn whom(question: &Question) -> &'static str {
     match question {
         Question::Entity(_) | Question::Groups(_) => "GitHub",
-        Question::Image(_) => "EC2",
+        Question::Image(_) | Question::Template(_) | Question::Placement(_) => "EC2",
     }
 }
 

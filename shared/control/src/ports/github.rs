@@ -6,7 +6,9 @@ use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
-use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::pool_file::{
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+};
 use muster_domain::time::Time;
 
 /// Where a runner is, or will be, registered.
@@ -193,9 +195,14 @@ pub trait Directory {
     async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError>;
 }
 
-/// EC2's images. Asked when a pool file is applied, and at no other time.
+/// What EC2 has that a pool file may name. Asked when one is applied, and at no other time.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
-pub trait Images {
+pub trait Catalogue {
     /// The newest available image that fits; none when there is none.
     async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, ProviderError>;
+    /// A launch template; none when there is no such one, or not this version of it.
+    async fn template(&self, named: &NamedTemplate)
+    -> Result<Option<FoundTemplate>, ProviderError>;
+    /// A placement group by its name; none when there is none.
+    async fn placement(&self, group: &str) -> Result<Option<FoundPlacement>, ProviderError>;
 }

@@ -15,7 +15,7 @@ pub use self::compute::{
     Compute, ListedMachine, MAX_LOOKED_AT, MAX_TERMINATED, NOT_FOUND, Refusal, ShownMachine,
 };
 pub use self::github::{
-    Delivery, Directory, Github, Images, JitConfig, JitError, JobSeen, QueuedJobs, Registrar,
+    Catalogue, Delivery, Directory, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar,
     RunSeen, SeenRepositories, SeenRepository,
 };
 pub use self::queue::{Queue, QueueError};

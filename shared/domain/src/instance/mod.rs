@@ -95,6 +95,9 @@ pub struct Instance {
     pub launch: LaunchId,
     /// The version of that launch's template, where it is known.
     pub template_version: Option<Arc<str>>,
+    /// The id of the role that its machine signs with; none for the stack's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Arc<str>>,
     /// The counters of limits that it is counted in, beside its pool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted_in: Vec<Scope>,
@@ -164,6 +167,7 @@ impl Instance {
             relaunched_at: None,
             launch: slot.launch,
             template_version: None,
+            role: None,
             counted_in: Vec::new(),
             pool_generation: 0,
             machine: None,
@@ -369,6 +373,7 @@ impl Instance {
     /// What it is launched from, and for: the pool as it stands now.
     pub fn launched_from(&mut self, pool: &Pool) {
         self.template_version = Some(pool.launch_template_version.clone());
+        self.role = pool.machine_role().cloned();
         self.pool_generation = pool.generation;
     }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::SCHEMA;
 use crate::ec2::{ErrorClass, Market, Override};
 use crate::ids::{InstanceName, LaunchId, MachineId, PoolName};
-use crate::pool::{Allocation, Disk, Image, Requirements};
+use crate::pool::{Allocation, Disk, Image, Placement, Requirements};
 use crate::time::Time;
 use crate::timings::Timings;
 
@@ -46,6 +46,12 @@ pub struct LaunchRequest {
     /// second disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted_device: Option<Arc<str>>,
+    /// Where machines stand, where it matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Whether reserved capacity is taken before other. On demand only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reserved_first: bool,
     /// How many machines.
     pub capacity: u32,
     /// Tags of machine and volume.

@@ -16,6 +16,8 @@ fn open() -> Launch {
         image: None,
         disk: None,
         omitted_device: None,
+        placement: None,
+        reserved_first: false,
         capacity: 2,
         tags: [].into(),
     };

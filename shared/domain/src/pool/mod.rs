@@ -137,6 +137,34 @@ pub struct Disk {
     pub throughput_mib: Option<u32>,
 }
 
+/// A launch template of a pool's own, as EC2 showed it when the file was applied.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnTemplate {
+    /// `lt-…`.
+    pub id: Arc<str>,
+    /// Its version, a number.
+    pub version: Arc<str>,
+    /// The id (`AROA…`) of the role that its machines have.
+    pub role: Arc<str>,
+    /// The device that its disk is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Arc<str>>,
+}
+
+/// Where a machine stands, beside its subnet.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Placement.html
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// The name of a placement group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Whether it stands on hardware that no other account uses.
+    #[serde(default)]
+    pub dedicated: bool,
+}
+
 /// A pool of runners.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -165,7 +193,10 @@ pub struct Pool {
     /// See [`Arch`].
     #[serde(default)]
     pub arch: Option<Arch>,
-    /// The EC2 launch template.
+    /// Its own launch template, where it does not use the stack's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_template: Option<OwnTemplate>,
+    /// The EC2 launch template: its own, or the stack's.
     pub launch_template_id: Arc<str>,
     /// Its version, a number: `$Latest` would make a replayed request differ from the first.
     pub launch_template_version: Arc<str>,
@@ -200,6 +231,12 @@ pub struct Pool {
     /// The disk, where it is not the launch template's.
     #[serde(default)]
     pub disk: Option<Disk>,
+    /// Where machines stand, where it matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Whether machines on demand take reserved capacity before they take other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reserved_first: bool,
     /// Tags of machine and volume besides our own.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
@@ -367,6 +404,7 @@ impl Pool {
             runner_group_id: default_runner_group(),
             name_prefix: None,
             arch: None,
+            own_template: None,
             launch_template_id: Arc::default(),
             launch_template_version: Arc::default(),
             instance_types: Vec::new(),
@@ -379,6 +417,8 @@ impl Pool {
             template_device: None,
             app_owner: None,
             disk: None,
+            placement: None,
+            reserved_first: false,
             tags: BTreeMap::new(),
             max: 0,
             min_idle: 0,
@@ -514,6 +554,12 @@ impl Pool {
             LabelMatch::Exact if !exact => Err(Mismatch::NotExact),
             LabelMatch::Exact | LabelMatch::Superset => Ok(()),
         }
+    }
+
+    /// The id of the role that its machines sign with. None: the stack's.
+    #[must_use]
+    pub fn machine_role(&self) -> Option<&Arc<str>> {
+        self.own_template.as_ref().map(|own| &own.role)
     }
 
     /// Names this configuration among all that the pool ever has.

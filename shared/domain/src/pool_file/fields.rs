@@ -17,12 +17,15 @@ pub const POOL: &[&str] = &[
     "name_prefix",
     "arch",
     "instances",
+    "launch_template",
     "subnets",
     "market",
     "allocation",
     "max_price",
     "image",
     "disk",
+    "placement",
+    "reserved_first",
     "tags",
     "limits",
     "repositories",
@@ -33,6 +36,8 @@ pub const POOL: &[&str] = &[
     "environment",
     "enabled",
 ];
+/// The fields of a pool's `launch_template`.
+pub const LAUNCH_TEMPLATE: &[&str] = &["id", "version"];
 /// The fields of a pool's `instances`.
 pub const INSTANCES: &[&str] = &["types", "vcpus", "memory_mib"];
 /// The fields of a range.
@@ -45,11 +50,13 @@ pub const IMAGE: &[&str] = &["id", "ssm", "filter"];
 pub const FILTER: &[&str] = &["name", "owner"];
 /// The fields of `disk`.
 pub const DISK: &[&str] = &["device", "size_gib", "iops", "throughput_mib"];
+/// The fields of `placement`.
+pub const PLACEMENT: &[&str] = &["group", "dedicated"];
 /// The fields of a pool's `limits`.
 pub const LIMITS: &[&str] =
     &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime", "keep_failed"];
 /// Groups of a pool that stand in place of the default's rather than being merged with it.
-pub(super) const WHOLE: &[&str] = &["entity", "instances", "image"];
+pub(super) const WHOLE: &[&str] = &["entity", "instances", "launch_template", "image"];
 
 /// The words of `match`.
 pub const MATCHES: &[(&str, LabelMatch)] =

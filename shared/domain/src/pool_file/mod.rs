@@ -11,6 +11,7 @@ mod named;
 mod names;
 mod node;
 mod read;
+mod rights;
 mod rules;
 mod shape;
 #[cfg(test)]
@@ -31,8 +32,11 @@ use crate::ids::Entity;
 use crate::pool::Pool;
 use crate::pool::limits::{BALANCES, Balance, Limits};
 
-pub use self::named::EntityId;
-pub use self::names::{Answers, FoundImage, Group, ImageFilter, Question};
+pub use self::named::{EntityId, NamedTemplate};
+pub use self::names::{
+    Answers, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, Question,
+};
+pub use self::rights::Rights;
 pub use self::write::{pool as written, stack as written_stack};
 
 /// The largest set of pools, as JSON. DynamoDB takes items of 400 KB, and its form is somewhat

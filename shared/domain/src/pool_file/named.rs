@@ -50,10 +50,30 @@ pub(super) struct NamedImage {
     pub(super) owner: String,
 }
 
+/// A launch template of a pool's own: its role and its newest version are EC2's to say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedTemplate {
+    /// `lt-…`.
+    pub id: String,
+    /// The version. None: the newest.
+    pub version: Option<u64>,
+}
+
+/// As people say it, without an article.
+impl fmt::Display for NamedTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.version {
+            Some(version) => write!(f, "version {version} of launch template {}", self.id),
+            None => write!(f, "launch template {}", self.id),
+        }
+    }
+}
+
 /// The names among the fields of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     pub(super) entity: Option<EntityId>,
     pub(super) group: Option<String>,
     pub(super) image: Option<NamedImage>,
+    pub(super) template: Option<NamedTemplate>,
 }

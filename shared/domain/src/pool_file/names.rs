@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::named::EntityId;
+use super::named::{EntityId, NamedTemplate};
 use super::read::{Section, Wrongs};
 use super::rules;
 use super::shape::WrittenPool;
 use crate::ids::{Entity, EntityKind};
-use crate::pool::{Arch, Image};
+use crate::pool::{Arch, Image, OwnTemplate};
 
 /// A runner group of an organization or enterprise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,42 @@ pub struct FoundImage {
     pub name: String,
 }
 
+/// What EC2 shows of a launch template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundTemplate {
+    /// The version that was asked for, or the newest.
+    pub version: u64,
+    /// It carries the tag of this stack.
+    pub is_ours: bool,
+    /// The id of its machines' role, which its tag `muster:role` names.
+    pub role: Option<String>,
+    /// The device of its disk.
+    pub device: Option<String>,
+    /// Its user data.
+    pub user_data: String,
+}
+
+impl FoundTemplate {
+    /// What boots its machines, and its header in front of that: each template has its own.
+    const BOOT: &str = "#!/usr/bin/env bash\n";
+
+    /// Whether its machines boot as those of another template.
+    #[must_use]
+    pub fn boots_as(&self, other: &Self) -> bool {
+        let boot = |of: &Self| of.user_data.split_once(Self::BOOT).map(|(_, boot)| boot.to_owned());
+        boot(self).is_some() && boot(self) == boot(other)
+    }
+}
+
+/// What EC2 shows of a placement group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundPlacement {
+    /// It carries the tag of this stack.
+    pub is_ours: bool,
+    /// Its machines stand side by side, so they are all in one zone.
+    pub is_cluster: bool,
+}
+
 /// What must be known before a file is read to its end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
@@ -66,6 +102,10 @@ pub enum Question {
     Groups(Entity),
     /// Which is the newest?
     Image(ImageFilter),
+    /// Is it there, and whose machines does it make?
+    Template(NamedTemplate),
+    /// Is there a placement group of this name?
+    Placement(String),
 }
 
 /// What was answered so far.
@@ -77,6 +117,10 @@ pub struct Answers {
     pub groups: BTreeMap<Entity, Vec<Group>>,
     /// None: EC2 shows no such image.
     pub images: BTreeMap<ImageFilter, Option<FoundImage>>,
+    /// None: EC2 shows no such launch template, or not this version of it.
+    pub templates: BTreeMap<NamedTemplate, Option<FoundTemplate>>,
+    /// None: EC2 shows no such placement group.
+    pub placements: BTreeMap<String, Option<FoundPlacement>>,
 }
 
 /// Puts answers in the place of names, and keeps what is still to be asked.
@@ -103,6 +147,8 @@ impl<'a> Names<'a> {
         self.entity(written, &of.path_of("entity"), problems);
         self.group(written, of, problems);
         self.image(written, of, problems);
+        self.template(written, &of.path_of("launch_template"), problems);
+        self.placement(written, of, problems);
     }
 
     fn entity(&mut self, written: &mut WrittenPool, at: &str, problems: &mut Wrongs) {
@@ -180,6 +226,60 @@ impl<'a> Names<'a> {
             Some(Some(found)) => {
                 self.tell(&at, &found.id, &found.name);
                 written.image = Some(Image::Id(found.id.clone()));
+            }
+        }
+    }
+
+    fn template(&mut self, written: &mut WrittenPool, at: &str, problems: &mut Wrongs) {
+        let Some(named) = written.named.template.clone() else { return };
+        let Some(found) = self.answers.templates.get(&named) else {
+            self.open.insert(Question::Template(named));
+            return;
+        };
+        let Some(found) = found else {
+            problems.add(at, format!("EC2 shows no {named} in this region"));
+            return;
+        };
+        let Some(role) = found.role.as_ref().filter(|_| found.is_ours) else {
+            let what = format!(
+                "{} does not carry the tags muster:stack of this stack and muster:role, so it may \
+                 launch nothing from it; infra/machine.yaml makes one that has them",
+                named.id
+            );
+            problems.add(at, what);
+            return;
+        };
+        self.tell(at, &named.id, &format!("version {}", found.version));
+        written.own_template = Some(OwnTemplate {
+            id: named.id.into(),
+            version: found.version.to_string().into(),
+            role: role.as_str().into(),
+            device: found.device.as_deref().map(Into::into),
+        });
+    }
+
+    fn placement(&mut self, written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
+        let Some(group) = written.placement.as_ref().and_then(|one| one.group.as_ref()) else {
+            return;
+        };
+        let at = format!("{}.group", of.path_of("placement"));
+        match self.answers.placements.get(group) {
+            None => {
+                self.open.insert(Question::Placement(group.clone()));
+            }
+            Some(None) => {
+                problems.add(&at, format!("EC2 shows no placement group {group:?} in this region"));
+            }
+            Some(Some(found)) => {
+                if !found.is_ours {
+                    let what = "the stack uses placement groups with its own tag alone; give this one \
+                                the tag muster:stack, with the stack's name";
+                    problems.add(&at, what);
+                }
+                if found.is_cluster && written.subnets.as_ref().is_some_and(|all| all.len() > 1) {
+                    let what = "the machines of a cluster stand in one zone; write one subnet";
+                    problems.add(&of.path_of("subnets"), what);
+                }
             }
         }
     }

@@ -96,6 +96,10 @@ fn market(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
         let what = "only spot machines have a highest price; remove it, or change market";
         problems.add(&of.path_of("max_price"), what);
     }
+    if written.reserved_first == Some(true) && market == MarketPolicy::Spot {
+        let what = "only machines on demand use reserved capacity; remove it, or change market";
+        problems.add(&of.path_of("reserved_first"), what);
+    }
 }
 
 fn limits(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
@@ -197,6 +201,7 @@ fn build(written: WrittenPool) -> Option<Pool> {
         runner_group_id: written.runner_group.unwrap_or(named.runner_group_id),
         name_prefix: written.name_prefix,
         arch: written.arch,
+        own_template: written.own_template,
         instance_types: shared(types),
         requirements,
         subnets: shared(written.subnets?),
@@ -205,6 +210,8 @@ fn build(written: WrittenPool) -> Option<Pool> {
         max_price: written.max_price,
         image: written.image,
         disk: written.disk,
+        placement: written.placement,
+        reserved_first: written.reserved_first.unwrap_or_default(),
         tags: written.tags.unwrap_or_default(),
         max: limits.max?,
         min_idle: limits.min_idle.unwrap_or_default(),

@@ -7,11 +7,13 @@ use super::named::{Named, ValueOrName};
 use super::read::{self, Section, Wrongs};
 use super::values::{
     agent_mirror, boot_hook, disk, entity_or_id, environment, image, is_id, is_instance_type,
-    is_repository, labels, price, requirements, runner_group, tags,
+    is_repository, labels, launch_template, placement, price, requirements, runner_group, tags,
 };
 use crate::ids::{Entity, PoolName};
 use crate::job::labels::LabelRows;
-use crate::pool::{Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, Requirements};
+use crate::pool::{
+    Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Requirements,
+};
 use crate::time::Seconds;
 
 /// The most machines of one pool.
@@ -29,12 +31,15 @@ pub(super) struct WrittenPool {
     pub(super) arch: Option<Arch>,
     pub(super) types: Option<Vec<String>>,
     pub(super) requirements: Option<Requirements>,
+    pub(super) own_template: Option<OwnTemplate>,
     pub(super) subnets: Option<Vec<String>>,
     pub(super) market: Option<MarketPolicy>,
     pub(super) allocation: Option<Allocation>,
     pub(super) max_price: Option<String>,
     pub(super) image: Option<Image>,
     pub(super) disk: Option<Disk>,
+    pub(super) placement: Option<Placement>,
+    pub(super) reserved_first: Option<bool>,
     pub(super) tags: Option<BTreeMap<String, String>>,
     pub(super) limits: Limits,
     pub(super) repositories: Option<Vec<String>>,
@@ -44,7 +49,8 @@ pub(super) struct WrittenPool {
     pub(super) sudo: Option<bool>,
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) enabled: Option<bool>,
-    /// What stands in the place of an entity, a runner group or an image until it is resolved.
+    /// What stands in the place of an entity, a runner group, an image or a launch template until
+    /// it is resolved.
     pub(super) named: Named,
 }
 
@@ -81,6 +87,8 @@ impl WrittenPool {
                 read::texts(node, "EC2's instance types, like m7i.large", w, is_instance_type)
             }),
             requirements: requirements(&instances, problems),
+            // Who reads the file puts it here, with what EC2 says of it.
+            own_template: None,
             subnets: of.read("subnets", problems, |node, w| {
                 read::texts(node, "subnet ids, like subnet-0a1b2c3d", w, |text| {
                     is_id(text, "subnet-")
@@ -92,6 +100,8 @@ impl WrittenPool {
             max_price: of.read("max_price", problems, price),
             image,
             disk: of.read("disk", problems, disk),
+            placement: of.read("placement", problems, placement),
+            reserved_first: of.read("reserved_first", problems, read::boolean),
             tags: of.read("tags", problems, tags),
             limits: Limits::read(&of.section("limits", LIMITS, problems), problems),
             repositories: of.read("repositories", problems, |node, w| {
@@ -108,7 +118,12 @@ impl WrittenPool {
             sudo: of.read("sudo", problems, read::boolean),
             environment: of.read("environment", problems, environment),
             enabled: of.read("enabled", problems, read::boolean),
-            named: Named { entity: id, group, image: filter },
+            named: Named {
+                entity: id,
+                group,
+                image: filter,
+                template: of.read("launch_template", problems, launch_template),
+            },
         }
     }
 }

@@ -2,25 +2,44 @@
 
 mod names;
 mod right;
+mod rights;
 mod schema;
 mod wrong;
 
 use serde_json::Value;
 
-use super::{Answers, PoolFile, Problem};
+use super::{Answers, FoundPlacement, FoundTemplate, NamedTemplate, PoolFile, Problem};
 
 /// The file of a text.
 fn file(text: &str) -> Result<PoolFile, Vec<Problem>> {
     read(yaml(text))
 }
 
-/// A file that names nothing.
+/// What EC2 knows of the names in the example, and in parts of files that are mixed.
+fn known() -> Answers {
+    let found = FoundTemplate {
+        version: 3,
+        is_ours: true,
+        role: Some("AROA1".to_owned()),
+        ..FoundTemplate::default()
+    };
+    let template = |version| {
+        let id = "lt-0a1b2c3d4e5f60718".to_owned();
+        (NamedTemplate { id, version }, Some(found.clone()))
+    };
+    let group = FoundPlacement { is_ours: true, is_cluster: false };
+    let groups = ["acme-release", "acme build"];
+    Answers {
+        templates: [template(None), template(Some(3))].into(),
+        placements: groups.map(|name| (name.to_owned(), Some(group.clone()))).into(),
+        ..Answers::default()
+    }
+}
+
+/// A file that names nothing else.
 fn read(value: Value) -> Result<PoolFile, Vec<Problem>> {
-    match super::read(value, &Answers::default()) {
-        Ok(reading) => {
-            assert_eq!(reading.resolved, Vec::<String>::new());
-            Ok(reading.file)
-        }
+    match super::read(value, &known()) {
+        Ok(reading) => Ok(reading.file),
         Err(unread) => {
             assert!(unread.open.is_empty(), "{unread:?}");
             Err(unread.problems)

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{DISK, ENTITY, FILTER, IMAGE, RANGE};
-use super::named::{EntityId, NamedImage, ValueOrName};
+use super::fields::{DISK, ENTITY, FILTER, IMAGE, LAUNCH_TEMPLATE, PLACEMENT, RANGE};
+use super::named::{EntityId, NamedImage, NamedTemplate, ValueOrName};
 use super::node::{Kind, Node};
 use super::read::{self, Section, Wrongs};
 use crate::ids::{Entity, EntityKind};
 use crate::job::labels::{LabelRows, Labels};
-use crate::pool::{Disk, Image, Pool, Requirements};
+use crate::pool::{Disk, Image, Placement, Pool, Requirements};
 
 /// EC2 allows 50 tags to a resource; the launch template and we use some.
 const MAX_TAGS: usize = 40;
@@ -22,6 +22,9 @@ const MAX_ENVIRONMENT: usize = 8_192;
 /// labels)
 const MAX_LABEL_LENGTH: usize = 256;
 const MAX_LABELS: usize = 100;
+/// EC2 counts the versions of a launch template up to its quota, which can be raised; this is
+/// beyond any.
+const MAX_VERSION: u64 = 1_000_000;
 /// What `infra/machine` sets itself: a pool must not unhook its runners.
 const RESERVED_VARIABLES: &[&str] = &["ACTIONS_RUNNER_HOOK_", "MUSTER_", "HOME", "USER"];
 
@@ -237,6 +240,26 @@ pub(super) fn image(node: &Node, problems: &mut Wrongs) -> Option<ValueOrName<Im
     }
 }
 
+/// A launch template by its id, or by id and version.
+pub(super) fn launch_template(node: &Node, problems: &mut Wrongs) -> Option<NamedTemplate> {
+    let id = |node: &Node, problems: &mut Wrongs| {
+        fitting(node, problems, "the id of a launch template, like lt-0a1b2c3d", |text| {
+            is_id(text, "lt-")
+        })
+    };
+    if !matches!(node.value, Kind::Map(_)) {
+        return Some(NamedTemplate { id: id(node, problems)?, version: None });
+    }
+    let of = Section::open(node.clone(), LAUNCH_TEMPLATE, problems);
+    let version = of.read("version", problems, |node, w| read::number(node, 1..=MAX_VERSION, w));
+    if of.get("id").is_none() {
+        problems.add(&node.path, "id is missing");
+    }
+    let id = of.read("id", problems, id)?;
+    let is_wrong = of.get("version").is_some() && version.is_none();
+    (!is_wrong).then_some(NamedTemplate { id, version })
+}
+
 fn image_filter(node: &Node, problems: &mut Wrongs) -> Option<NamedImage> {
     let of = Section::open(node.clone(), FILTER, problems);
     if of.is_other {
@@ -339,6 +362,27 @@ fn device(node: &Node, problems: &mut Wrongs) -> Option<String> {
         );
     }
     fits.then_some(text)
+}
+
+pub(super) fn placement(node: &Node, problems: &mut Wrongs) -> Option<Placement> {
+    let of = Section::open(node.clone(), PLACEMENT, problems);
+    if of.is_other {
+        return None;
+    }
+    let group = of.read("group", problems, |node, w| {
+        fitting(node, w, "the name of a placement group", is_group_name)
+    });
+    let dedicated = of.read("dedicated", problems, read::boolean);
+    if of.get("group").is_none() && of.get("dedicated").is_none() {
+        problems.add(&node.path, "write group, or dedicated, or both");
+        return None;
+    }
+    Some(Placement { group, dedicated: dedicated.unwrap_or_default() })
+}
+
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html
+fn is_group_name(text: &str) -> bool {
+    text.len() <= 255 && text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
 }
 
 /// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions

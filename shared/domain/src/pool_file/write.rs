@@ -8,7 +8,7 @@ use super::read::written as time;
 use crate::job::labels::Labels;
 use crate::pool::limits::BALANCES;
 use crate::pool::limits::{Balance, Limits};
-use crate::pool::{Image, Pool, Requirements};
+use crate::pool::{Image, OwnTemplate, Placement, Pool, Requirements};
 use crate::time::Seconds;
 
 /// A pool as the file says it.
@@ -26,6 +26,7 @@ pub fn pool(pool: &Pool) -> Value {
     all.some("name_prefix", pool.name_prefix.as_ref().map(|prefix| json!(prefix)));
     all.some("arch", pool.arch.map(|arch| word(ARCHES, arch)));
     all.put("instances", instances(pool));
+    all.some("launch_template", pool.own_template.as_ref().map(own_template));
     all.put("subnets", json!(pool.subnets));
     all.unless(pool.market == plain.market, "market", word(MARKETS, pool.market));
     all.some("allocation", pool.allocation.map(|allocation| word(ALLOCATIONS, allocation)));
@@ -42,6 +43,8 @@ pub fn pool(pool: &Pool) -> Value {
             group.into_value()
         }),
     );
+    all.some("placement", pool.placement.as_ref().map(placement));
+    all.unless(!pool.reserved_first, "reserved_first", json!(true));
     all.unless(pool.tags.is_empty(), "tags", json!(pool.tags));
     all.put("limits", limits(pool, &plain));
     all.unless(pool.repositories.is_empty(), "repositories", json!(pool.repositories));
@@ -120,11 +123,23 @@ fn instances(pool: &Pool) -> Value {
     }
 }
 
+/// With its version, as a number again.
+fn own_template(own: &OwnTemplate) -> Value {
+    json!({ "id": own.id, "version": own.version.parse::<u64>().unwrap_or_default() })
+}
+
 fn image(image: &Image) -> Value {
     match image {
         Image::Id(id) => json!({ "id": id }),
         Image::Ssm(parameter) => json!({ "ssm": parameter }),
     }
+}
+
+fn placement(placement: &Placement) -> Value {
+    let mut group = Group::default();
+    group.some("group", placement.group.as_ref().map(|name| json!(name)));
+    group.unless(!placement.dedicated, "dedicated", json!(true));
+    group.into_value()
 }
 
 fn limits(pool: &Pool, plain: &Pool) -> Value {

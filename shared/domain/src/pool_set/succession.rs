@@ -69,14 +69,17 @@ impl PoolSet {
         }
     }
 
-    /// The set with the stack's launch template and the App's owner in every pool: both are the
-    /// stack's and never the file's.
+    /// The set with the stack's launch template in every pool that has none of its own, and the
+    /// App's owner in all: both are the stack's and never the file's.
     #[must_use]
     pub fn with_template(mut self, id: &str, version: &str, device: Option<&str>) -> Self {
         for pool in &mut self.pools {
-            pool.launch_template_id = id.into();
-            pool.launch_template_version = version.into();
-            pool.template_device = device.map(Into::into);
+            let own = pool.own_template.as_ref();
+            (pool.launch_template_id, pool.launch_template_version, pool.template_device) =
+                match own {
+                    Some(own) => (own.id.clone(), own.version.clone(), own.device.clone()),
+                    None => (id.into(), version.into(), device.map(Into::into)),
+                };
             pool.app_owner.clone_from(&self.app_owner);
         }
         self
@@ -106,6 +109,7 @@ fn machines_differ(before: &Pool, next: &Pool) -> bool {
         (
             (pool.image.clone(), pool.disk.clone(), pool.tags.clone(), pool.arch),
             (pool.instance_types.clone(), pool.requirements.clone(), pool.subnets.clone()),
+            (pool.own_template.clone(), pool.placement.clone()),
             (pool.entity.clone(), pool.labels.carried(), pool.runner_group_id),
             (pool.boot_hook.clone(), pool.sudo, pool.environment.clone()),
         )

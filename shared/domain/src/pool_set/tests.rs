@@ -2,7 +2,10 @@
 
 use super::{Balance, Diff, Fate, Limits, PoolSet, REMOVED_FOR};
 use crate::job::labels::{LabelRows, Labels};
-use crate::pool::{Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, Pool, Requirements};
+use crate::pool::{
+    Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Pool,
+    Requirements,
+};
 use crate::pool_file::PoolFile;
 use crate::testkit::{With, at, job};
 use crate::time::Seconds;
@@ -83,6 +86,12 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
             let device = "/dev/xvda".to_owned();
             p.disk = Some(Disk { device, size_gib: 8, iops: None, throughput_mib: None });
         }),
+        ("launch template", |p| {
+            let role = "AROA1".into();
+            let (id, version) = ("lt-2".into(), "1".into());
+            p.own_template = Some(OwnTemplate { id, version, role, device: None });
+        }),
+        ("placement", |p| p.placement = Some(Placement { group: None, dedicated: true })),
         ("tags", |p| drop(p.tags.insert("a".to_owned(), "b".to_owned()))),
         ("boot hook", |p| p.boot_hook = Some("true".to_owned())),
         ("sudo", |p| p.sudo = false),
@@ -99,6 +108,7 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         ("market", |p| p.market = MarketPolicy::Spot),
         ("allocation", |p| p.allocation = Some(Allocation::LowestPrice)),
         ("price", |p| p.max_price = Some("1".to_owned())),
+        ("reservations", |p| p.reserved_first = true),
         ("max", |p| p.max = 3),
         ("min idle", |p| p.min_idle = 3),
         ("job age", |p| p.job_age_seconds = Seconds(3)),
@@ -172,6 +182,18 @@ fn the_pools_of_the_parameters_are_succeeded_like_any() {
     let full = same.clone().with_template("lt-2", "4", Some("/dev/xvda"));
     assert_eq!(&*full.pools[0].launch_template_id, "lt-2");
     assert_eq!(full.pools[0].template_device.as_deref(), Some("/dev/xvda"));
+    let own = OwnTemplate {
+        id: "lt-3".into(),
+        version: "7".into(),
+        role: "AROA1".into(),
+        device: Some("/dev/sdz".into()),
+    };
+    let listed = pool("own").with(|pool| pool.own_template = Some(own));
+    let next = same.succeeded_by(&file(vec![listed]), "ada", at(3));
+    let full = next.with_template("lt-2", "4", Some("/dev/xvda"));
+    let own = full.pool(&"own".parse().expect("valid")).expect("listed");
+    assert_eq!((&*own.launch_template_id, &*own.launch_template_version), ("lt-3", "7"));
+    assert_eq!(own.template_device.as_deref(), Some("/dev/sdz"));
     let other = set.succeeded_by(&file(vec![pool("x")]), "ada", at(1));
     assert!(other.pools[1].is_removed());
     assert_eq!(

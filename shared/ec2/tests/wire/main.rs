@@ -4,13 +4,13 @@ mod stub;
 
 use std::collections::BTreeSet;
 
-use muster_control::ports::{Compute as _, Images as _};
+use muster_control::ports::{Catalogue as _, Compute as _};
 use muster_control::reaps::terminate;
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::{LaunchRequest, allocation};
 use muster_domain::observation::{Machine, ProviderError, Termination};
-use muster_domain::pool::{Allocation, Arch, Disk, Image, Requirements};
+use muster_domain::pool::{Allocation, Arch, Disk, Image, Placement, Requirements};
 use muster_domain::pool_file::{FoundImage, ImageFilter};
 use muster_domain::time::Time;
 
@@ -45,6 +45,8 @@ fn request(market: Market) -> LaunchRequest {
         image: None,
         disk: None,
         omitted_device: None,
+        placement: None,
+        reserved_first: false,
         capacity: 2,
         tags: [("muster:stack".into(), "s1".into()), ("Name".into(), "muster s1".into())].into(),
     }
@@ -97,6 +99,25 @@ async fn on_demand_follows_the_order_of_preference() {
     let form = &stub.forms()[0];
     assert_eq!(value(form, "OnDemandOptions.AllocationStrategy"), Some("prioritized"));
     assert_eq!(priorities(form), [0.0, 1.0, 2.0]);
+}
+
+#[tokio::test]
+async fn machines_stand_where_the_pool_says_and_use_what_is_reserved() {
+    let placement = Some(Placement { group: Some("acme-release".into()), dedicated: true });
+    let request = LaunchRequest { placement, reserved_first: true, ..request(Market::OnDemand) };
+    let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
+    stub.ec2.launch(&launch_id(), &request).await.expect("launched");
+    let form = &stub.forms()[0];
+    for n in 1..=3 {
+        let at = |key: &str| {
+            value(form, &format!("LaunchTemplateConfigs.1.Overrides.{n}.Placement.{key}"))
+        };
+        assert_eq!((at("GroupName"), at("Tenancy")), (Some("acme-release"), Some("dedicated")));
+    }
+    let first = value(form, "OnDemandOptions.CapacityReservationOptions.UsageStrategy");
+    assert_eq!(first, Some("use-capacity-reservations-first"));
+    // The rest of the options is still there.
+    assert_eq!(value(form, "OnDemandOptions.AllocationStrategy"), Some("prioritized"));
 }
 
 fn priorities(form: &Form) -> Vec<f64> {

@@ -5,6 +5,7 @@ mod describe;
 mod fleet;
 mod images;
 mod instance;
+mod named;
 pub mod network;
 mod place;
 mod terminate;
@@ -26,6 +27,7 @@ pub use fleet::{
 };
 pub use images::{Image, ImagePage, ImageRequest};
 pub use instance::{End, Instance, InstanceState, Reason};
+pub use named::PlacementGroup;
 pub use place::PlaceSpec;
 pub use terminate::StateChange;
 
@@ -91,6 +93,10 @@ pub struct LaunchTemplate {
     pub on_shutdown: ShutdownBehavior,
     pub protected: bool,
     pub instance_tags: BTreeMap<String, String>,
+    /// Of the template itself.
+    pub tags: BTreeMap<String, String>,
+    /// The device that its disk is on.
+    pub device: Option<String>,
 }
 
 /// A launch template as a request names it.
@@ -127,6 +133,7 @@ pub struct Ec2 {
     templates: Vec<Arc<LaunchTemplate>>,
     capacity: Capacity,
     images: Vec<Image>,
+    placement_groups: BTreeMap<String, PlacementGroup>,
     /// What machines would be in.
     pub network: Network,
     /// Availability zone of a subnet that the network does not have, where it was given; otherwise

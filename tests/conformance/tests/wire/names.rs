@@ -1,9 +1,12 @@
 //! The names of a pool file: crates `github` and `ec2` at the world's doors.
 
+use std::collections::BTreeMap;
+
+use muster_cloud::ec2::LaunchTemplate;
 use muster_cloud::faults::{Answer, FaultSpec};
 use muster_cloud::github::{Group, HookConfig};
 use muster_cloud::{Millis, World};
-use muster_conformance::names::{CHECKS, NamesWorld, check};
+use muster_conformance::names::{BOOTS, CHECKS, NamesWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_domain::app::AppSettings;
 use muster_domain::ids::Entity;
@@ -93,6 +96,29 @@ impl NamesWorld for Bench {
         }
     }
 
+    async fn have_template(&self, id: &str, versions: u64, tags: &[(&str, &str)]) {
+        let tags: BTreeMap<String, String> =
+            tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        for (version, (_, encoded)) in (1..=versions).zip(BOOTS) {
+            let template = LaunchTemplate {
+                id: id.to_owned(),
+                version,
+                user_data: encoded.to_owned(),
+                tags: tags.clone(),
+                device: Some("/dev/sdf".to_owned()),
+                ..LaunchTemplate::default()
+            };
+            self.change(|world, _| world.ec2.put_template(template));
+        }
+    }
+
+    async fn have_placement_group(&self, name: &str, tags: &[(&str, &str)]) {
+        let tags: BTreeMap<&str, &str> = tags.iter().copied().collect();
+        let group = json!({ "name": name, "strategy": "cluster", "tags": tags });
+        let group = serde_json::from_value(group).expect("a placement group");
+        self.change(|world, _| world.ec2.put_placement_group(group));
+    }
+
     async fn fall_silent(&self) {
         let calls = [
             ("github", "get-app"),
@@ -101,6 +127,8 @@ impl NamesWorld for Bench {
             ("github", "list-installations"),
             ("github", "list-runner-groups"),
             ("ec2", "DescribeImages"),
+            ("ec2", "DescribeLaunchTemplateVersions"),
+            ("ec2", "DescribePlacementGroups"),
         ];
         for (door, operation) in calls {
             let silent =

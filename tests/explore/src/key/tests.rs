@@ -64,6 +64,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("relaunched_at", json!(early), true),
         ("launch", json!("p-m"), true),
         ("template_version", json!("7"), false),
+        ("role", json!("AROA1"), false),
         ("counted_in", json!(["stack"]), false),
         ("pool_generation", json!(7), false),
         ("machine", json!("i-00000002"), true),

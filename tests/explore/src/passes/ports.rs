@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, Compute, ConversionError, Delivery, Directory, Github, HookAttempt,
-    HookError, IdentityError, Images, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page,
-    Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, SeenRepositories, ShownMachine,
-    SigningSecret, Unavailable,
+    AppCredentials, AppSetup, Catalogue, Compute, ConversionError, Delivery, Directory, Github,
+    HookAttempt, HookError, IdentityError, JitConfig, JitError, JobSeen, ListedMachine, MadeApp,
+    Page, Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, SeenRepositories,
+    ShownMachine, SigningSecret, Unavailable,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
@@ -22,7 +22,9 @@ use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
-use muster_domain::pool_file::{EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::pool_file::{
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+};
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
@@ -243,8 +245,14 @@ impl AppSetup for Replayed<'_> {
     }
 }
 
-impl Images for Replayed<'_> {
+impl Catalogue for Replayed<'_> {
     async fn newest(&self, _: &ImageFilter) -> Result<Option<FoundImage>, ProviderError> {
+        unreachable!("no pool file is applied")
+    }
+    async fn template(&self, _: &NamedTemplate) -> Result<Option<FoundTemplate>, ProviderError> {
+        unreachable!("no pool file is applied")
+    }
+    async fn placement(&self, _: &str) -> Result<Option<FoundPlacement>, ProviderError> {
         unreachable!("no pool file is applied")
     }
 }

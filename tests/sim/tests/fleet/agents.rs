@@ -27,7 +27,7 @@ fn a_machine_takes_what_github_lists_from_its_pools_mirror() {
     let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
     let ask = |version: Option<AgentVersion>, second| {
         let context = Context::new(door, door, door, door, settings);
-        let pass = RunnerApi { context, owner: booting.name.clone() };
+        let pass = RunnerApi { context, owner: booting.name.clone(), role: None };
         let now = door.now() + Seconds(second);
         let report = AgentReport { arch: Arch::X64, version };
         bench.drive(pass.configure(Some(report), Ages::default(), now)).map(|config| config.agent)

@@ -17,6 +17,7 @@ use muster_domain::job::Job;
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool_file::Rights;
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
@@ -69,6 +70,13 @@ impl Bench {
     pub(crate) fn with_at_most(self, machines: u32) -> Self {
         let Sim { world, settings } = Rc::into_inner(self.door.sim).expect("nobody else's");
         let sim = Rc::new(Sim { world, settings: settings.with_at_most(machines) });
+        Self { door: Door { sim, ..self.door } }
+    }
+
+    /// Scale-up's role opens this, and a pool file may ask for no more.
+    pub(crate) fn with_rights(self, rights: Rights) -> Self {
+        let Sim { world, settings } = Rc::into_inner(self.door.sim).expect("nobody else's");
+        let sim = Rc::new(Sim { world, settings: Settings { rights: Some(rights), ..settings } });
         Self { door: Door { sim, ..self.door } }
     }
 

@@ -59,7 +59,7 @@ fn a_namesake_does_not_keep_a_machine_from_its_registration() {
         let booting = bench.booting();
         told(&bench, &booting, repository, number);
         let context = Context::new(door, door, door, door, &door.sim.settings);
-        let pass = RunnerApi { context, owner: booting.name.clone() };
+        let pass = RunnerApi { context, owner: booting.name.clone(), role: None };
         let answer = bench.drive(pass.configure(None, Ages::default(), door.now())).map(|_| ());
         assert_eq!(answer.err().map(|error| error.to_string()), None, "{repository}");
     }

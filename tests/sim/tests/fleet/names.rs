@@ -6,7 +6,9 @@ use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_domain::ids::EntityKind;
 use muster_domain::pool::Arch;
-use muster_domain::pool_file::{Answers, EntityId, FoundImage, Group, ImageFilter};
+use muster_domain::pool_file::{
+    Answers, EntityId, FoundImage, FoundTemplate, Group, ImageFilter, NamedTemplate, Rights,
+};
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
 use muster_sim::world::Window;
@@ -26,6 +28,7 @@ fn names() -> Answers {
         )]
         .into(),
         images: [(filter(), image("ami-00000001", "acme-runner-1"))].into(),
+        ..Answers::default()
     }
 }
 
@@ -147,6 +150,76 @@ fn a_file_that_names_nothing_makes_no_call() {
     let answer = apply(&bench, &plain);
     assert_eq!((&answer["applied"], &answer["resolved"]), (&json!(true), &json!([])));
     assert_eq!(asked(&bench), (0, 0));
+}
+
+/// Its role and version are stored, and a boot that is not the stack's is told: machines of the
+/// release before still run, so it is a warning.
+#[test]
+fn a_launch_template_of_a_pools_own_is_looked_up_and_compared_with_the_stacks() {
+    let bench = bench();
+    let own = bench.door.sim.settings.pools[0].clone();
+    let named = |id: &str, version: Option<u64>| NamedTemplate { id: id.to_owned(), version };
+    let found = |boot: &str| {
+        Some(FoundTemplate {
+            version: 4,
+            is_ours: true,
+            role: Some("AROA1".to_owned()),
+            user_data: format!("#!/bin/bash\nexport A=1\n#!/usr/bin/env bash\n{boot}"),
+            ..FoundTemplate::default()
+        })
+    };
+    let know = |boot: &str| {
+        bench.change(|world| {
+            let templates = &mut world.names.templates;
+            templates.insert(named("lt-0a1b2c3d", None), found(boot));
+            templates.insert(named("lt-0a1b2c3d", Some(4)), found(boot));
+            let stacks = named(&own.launch_template_id, own.launch_template_version.parse().ok());
+            templates.insert(stacks, found("new"));
+        });
+    };
+    let pools = file(&json!({ "launch_template": "lt-0a1b2c3d" }));
+    know("old");
+    let answer = dry_run(&bench, &pools);
+    assert_eq!(answer["resolved"], json!(["pools[0].launch_template: lt-0a1b2c3d (version 4)"]));
+    let told = "! version 4 of launch template lt-0a1b2c3d does not boot as the stack's machines";
+    assert!(answer["lines"].to_string().contains(told), "{answer}");
+    know("new");
+    let answer = apply(&bench, &pools);
+    assert_eq!(answer["applied"], true);
+    assert!(!answer["lines"].to_string().contains('!'), "{answer}");
+    let pool = ask(&bench, json!({}))["file"]["pools"][0].clone();
+    assert_eq!(pool["launch_template"], json!({ "id": "lt-0a1b2c3d", "version": 4 }));
+    let settings = &bench.door.sim.settings;
+    let pools = bench.drive(settings.current(&bench.door)).expect("read").pools.clone();
+    assert_eq!(
+        (&*pools[0].launch_template_id, &*pools[0].launch_template_version),
+        ("lt-0a1b2c3d", "4")
+    );
+    assert_eq!(pools[0].machine_role().map(|role| &**role), Some("AROA1"));
+    // It is not the stack's: nothing was changed.
+    bench.change(|world| world.names.templates.clear());
+    let theirs = FoundTemplate { version: 1, ..FoundTemplate::default() };
+    bench.change(|world| world.names.templates.insert(named("lt-0a1b2c3e", None), Some(theirs)));
+    let refused = apply(&bench, &file(&json!({ "launch_template": "lt-0a1b2c3e" })));
+    assert_eq!(refused["error"]["errors"][0]["path"], "pools[0].launch_template", "{refused}");
+}
+
+/// What the stack's own role refuses is a mistake of the file.
+#[test]
+fn a_file_that_the_stacks_role_would_refuse_is_refused() {
+    let bench = Bench::new().with_rights(Rights {
+        stack: "muster".to_owned(),
+        subnets: vec!["subnet-0000000a".into()],
+        tag_keys: Vec::new(),
+    });
+    let refused = apply(&bench, &file(&json!({ "tags": { "team": "build" } })));
+    let paths = |answer: &Value| -> Vec<Value> {
+        let errors = answer["error"]["errors"].as_array().expect("mistakes");
+        errors.iter().map(|wrong| wrong["path"].clone()).collect()
+    };
+    assert_eq!(paths(&refused), ["pools[0].subnets[0]", "pools[0].tags.team"]);
+    let right = file(&json!({ "subnets": ["subnet-0000000a"] }));
+    assert_eq!(apply(&bench, &right)["applied"], true);
 }
 
 /// The runners would idle beside the jobs, and nothing at GitHub says so.

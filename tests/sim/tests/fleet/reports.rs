@@ -77,7 +77,7 @@ fn say(bench: &Bench, door: &Door, machine: &MachineId, report: &MachineReport) 
     let _ = bench.drive(async {
         let (settings, owner) = look(&door.sim.settings, door, machine).await?;
         let context = Context::new(door, door, &(), door, &settings);
-        RunnerApi { context, owner }.report(report, door.now()).await
+        RunnerApi { context, owner, role: None }.report(report, door.now()).await
     });
 }
 
@@ -178,7 +178,9 @@ fn a_registration_waits_for_five_calls_six_of_the_tables() {
         let moments = bench.in_sequence(async {
             let (settings, owner) = look(settings, door, &machine).await.expect("read");
             let context = Context::new(door, door, door, door, &settings);
-            let done = RunnerApi { context, owner }.configure(None, Ages::default(), now).await;
+            let done = RunnerApi { context, owner, role: None }
+                .configure(None, Ages::default(), now)
+                .await;
             assert_eq!(done.err(), None);
         });
         let after = bench.change(|world| world.calls);
@@ -209,7 +211,8 @@ fn a_start_waits_for_three_calls_whether_it_is_refused_or_not() {
             let moments = bench.in_sequence(async {
                 let (settings, owner) = look(settings, door, &machine).await.expect("read");
                 let context = Context::new(door, door, door, door, &settings);
-                let said = RunnerApi { context, owner }.report(&report, door.now()).await;
+                let said =
+                    RunnerApi { context, owner, role: None }.report(&report, door.now()).await;
                 assert_eq!(said.map(|_| ()), answer, "{repository}");
             });
             let after = bench.change(|world| world.calls);
@@ -219,6 +222,31 @@ fn a_start_waits_for_three_calls_whether_it_is_refused_or_not() {
         assert_eq!(say(&bench), (3 + sends, 3, 1), "{repository}");
         assert_eq!(say(&bench), (2, 3, 0), "{repository}: the answer was lost");
         assert_eq!(bench.change(|world| world.tables.audits.len() as i64), sends, "{repository}");
+    }
+}
+
+/// A session's name is worth as much as the role behind it: a machine signs with the one that it was
+/// launched with, and whoever signs with another is not that machine.
+#[test]
+fn a_machine_is_known_by_the_role_that_it_was_launched_with() {
+    for (launched, signs) in [
+        (None, None),
+        (Some("AROA1"), Some("AROA1")),
+        (None, Some("AROA1")),
+        (Some("AROA1"), None),
+        (Some("AROA1"), Some("AROA2")),
+    ] {
+        let bench = Bench::new();
+        let mut row = at_work(&bench);
+        row.role = launched.map(Into::into);
+        bench.store(std::slice::from_ref(&row));
+        let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
+        let context = Context::new(door, door, door, door, settings);
+        let pass = RunnerApi { context, owner: row.name.clone(), role: signs };
+        let report = MachineReport::JobCompleted { runner: row.runner_name() };
+        let said = bench.drive(pass.report(&report, door.now())).map(drop);
+        let expected = if launched == signs { Ok(()) } else { Err(RunnerApiError::UnknownMachine) };
+        assert_eq!(said, expected, "{launched:?}, {signs:?}");
     }
 }
 
@@ -244,7 +272,7 @@ fn a_report_costs_one_read_of_each_record_that_it_asks_for() {
             let looked = look(settings, door, &machine).await;
             let (settings, owner) = looked.expect("read");
             let context = Context::new(door, door, door, door, &settings);
-            let done = RunnerApi { context, owner }.report(&report, now).await;
+            let done = RunnerApi { context, owner, role: None }.report(&report, now).await;
             let _ = done.expect("noted");
         });
         let after = bench.change(|world| world.calls);

@@ -233,8 +233,11 @@ fn a_machine_that_no_record_knows_yet_asks_again_and_is_served_once_it_is_bound(
     bind_all(&bench);
     let owner = looked().expect("bound");
     let context = Context::new(door, door, &(), door, &door.sim.settings);
-    let answer =
-        bench.drive(RunnerApi { context, owner }.configure(None, Ages::default(), door.now()));
+    let answer = bench.drive(RunnerApi { context, owner, role: None }.configure(
+        None,
+        Ages::default(),
+        door.now(),
+    ));
     assert_eq!(answer.err(), None);
 }
 
@@ -258,7 +261,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     bind_all(&bench);
     let (door, name) = (&bench.door, records::planned(1, None).name);
     let context = Context::new(door, door, &(), door, &door.sim.settings);
-    let pass = RunnerApi { context, owner: name.clone() };
+    let pass = RunnerApi { context, owner: name.clone(), role: None };
     let first = door.now();
     let ask = |begun| bench.drive(pass.configure(None, Ages::default(), begun));
     let answered = ask(first + Seconds(30)).map(|config| config.runner_name);

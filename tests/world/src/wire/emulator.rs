@@ -168,6 +168,7 @@ fn read_template(version: &Element) -> LaunchTemplate {
         },
         protected: data(&["disableApiTermination"]).as_deref() == Some("true"),
         instance_tags: tags,
+        ..LaunchTemplate::default()
     }
 }
 

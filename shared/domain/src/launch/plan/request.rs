@@ -121,6 +121,8 @@ pub(super) fn request(
             .filter(|own| pool.disk.as_ref().is_some_and(|disk| *disk.device != ***own))
             .cloned(),
         disk: pool.disk.clone(),
+        placement: pool.placement.clone(),
+        reserved_first: pool.reserved_first && offer.market == Market::OnDemand,
         capacity,
         tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
     }

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::yaml;
 use crate::ids::{Entity, EntityKind};
-use crate::pool::{Arch, Image};
+use crate::pool::{Arch, Image, OwnTemplate};
 use crate::pool_file::{
-    Answers, EntityId, FoundImage, Group, ImageFilter, Question, ReadPoolFile, UnreadPoolFile,
-    read, written,
+    Answers, EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter,
+    NamedTemplate, Question, ReadPoolFile, UnreadPoolFile, read, written,
 };
 
 fn entity(text: &str) -> Entity {
@@ -48,6 +48,15 @@ fn open(text: &str, answers: &Answers) -> BTreeSet<Question> {
     asked(text, answers).expect_err("open").open
 }
 
+fn template(id: &str, version: Option<u64>) -> NamedTemplate {
+    NamedTemplate { id: id.to_owned(), version }
+}
+
+fn found(version: u64, is_ours: bool, role: Option<&str>) -> Option<FoundTemplate> {
+    let (role, device) = (role.map(str::to_owned), Some("/dev/sda1".to_owned()));
+    Some(FoundTemplate { version, is_ours, role, device, user_data: String::new() })
+}
+
 /// What GitHub and EC2 know in these tests.
 fn answers() -> Answers {
     let group = |id, name: &str| Group::new(id, name);
@@ -66,6 +75,20 @@ fn answers() -> Answers {
         groups: [
             (entity("acme"), vec![group(1, "Default"), group(3, "Linux-Builders")]),
             (entity("enterprises/big"), vec![group(1, "Default")]),
+        ]
+        .into(),
+        templates: [
+            (template("lt-0a1b2c3d", None), found(4, true, Some("AROA1"))),
+            (template("lt-0a1b2c3d", Some(4)), found(4, true, Some("AROA1"))),
+            (template("lt-0a1b2c3d", Some(7)), None),
+            (template("lt-0a1b2c3e", None), found(1, false, Some("AROA1"))),
+            (template("lt-0a1b2c3f", None), found(1, true, None)),
+        ]
+        .into(),
+        placements: [
+            ("release".to_owned(), Some(FoundPlacement { is_ours: true, is_cluster: true })),
+            ("theirs".to_owned(), Some(FoundPlacement::default())),
+            ("none".to_owned(), None),
         ]
         .into(),
         images: [
@@ -194,6 +217,24 @@ fn what_is_not_there_is_told_by_its_place() {
             "pools[0].image",
             "no available image \"acme-runner-*\" for x64 in this region, owner amazon",
         ),
+        (
+            "launch_template: { id: lt-0a1b2c3d, version: 7 }",
+            "pools[0].launch_template",
+            "no version 7 of launch template lt-0a1b2c3d in this region",
+        ),
+        (
+            "launch_template: lt-0a1b2c3e",
+            "pools[0].launch_template",
+            "infra/machine.yaml makes one that has them",
+        ),
+        ("launch_template: lt-0a1b2c3f", "pools[0].launch_template", "muster:role"),
+        ("placement: { group: none }", "pools[0].placement.group", "no placement group \"none\""),
+        ("placement: { group: theirs }", "pools[0].placement.group", "its own tag alone"),
+        (
+            "placement: { group: release }\nsubnets: [subnet-0000000a, subnet-0000000b]",
+            "pools[0].subnets",
+            "stand in one zone",
+        ),
         // What rules say of the file they say of what is behind it, too.
         (
             "entity: { repository: 1296269 }\nrunner_group: default",
@@ -213,6 +254,32 @@ fn what_is_not_there_is_told_by_its_place() {
         assert_eq!(wrong.path, *path, "{lines}");
         assert!(wrong.what.contains(words), "{wrong}\n{lines}");
     }
+}
+
+/// What EC2 says of it is stored, so that no launch asks.
+#[test]
+fn a_launch_template_is_stored_with_its_version_and_its_role() {
+    let text = pools(&["launch_template: lt-0a1b2c3d\nplacement: { group: release }"]);
+    let asked_for = open(&text, &Answers::default());
+    let expected = [
+        Question::Template(template("lt-0a1b2c3d", None)),
+        Question::Placement("release".to_owned()),
+    ];
+    assert_eq!(asked_for, expected.into());
+    let reading = asked(&text, &answers()).expect("read");
+    let pool = &reading.file.pools[0];
+    let own = OwnTemplate {
+        id: "lt-0a1b2c3d".into(),
+        version: "4".into(),
+        role: "AROA1".into(),
+        device: Some("/dev/sda1".into()),
+    };
+    assert_eq!(pool.own_template, Some(own));
+    assert_eq!(reading.resolved, ["pools[0].launch_template: lt-0a1b2c3d (version 4)"]);
+    // Told with its version: the same file applied again changes nothing.
+    let again = json!({ "pools": [written(pool)] });
+    assert_eq!(again["pools"][0]["launch_template"], json!({ "id": "lt-0a1b2c3d", "version": 4 }));
+    assert_eq!(read(again, &answers()).map(|reading| reading.file), Ok(reading.file));
 }
 
 /// Questions and mistakes are told side by side: the answers are asked for, so that all mistakes

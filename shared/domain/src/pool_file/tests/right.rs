@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{EXAMPLE, read, right, yaml};
 use crate::job::labels::Labels;
 use crate::pool::limits::Balance;
-use crate::pool::{Allocation, Image, LabelMatch, MarketPolicy, Pool};
+use crate::pool::{Allocation, Image, LabelMatch, MarketPolicy, Placement, Pool};
 use crate::pool_file::{PoolFile, written, written_stack};
 use crate::testkit::searched;
 use crate::time::Seconds;
@@ -45,13 +45,17 @@ fn the_example_says_what_it_seems_to_say() {
     assert_eq!(x64.max_lifetime_seconds, Seconds(21_600));
     assert_eq!(arm.labels.iter().count(), 2);
     assert_eq!(arm.requirements.as_ref().map(|all| all.vcpus_max), Some(Some(8)));
-    assert_eq!(arm.image, Some(Image::Ssm("/acme/runner-image/arm64".to_owned())));
+    assert_eq!(arm.image, Some(Image::Ssm("/muster/images/arm64".to_owned())));
     assert_eq!((release.label_match, release.runner_group_id), (LabelMatch::Exact, 3));
     assert_eq!(release.allocation, Some(Allocation::Prioritized));
     assert_eq!(release.job_age_seconds, Seconds(30));
     // Merged with the default's device.
     let disk = release.disk.as_ref().expect("a disk");
     assert_eq!((disk.device.as_str(), disk.size_gib), ("/dev/sda1", 200));
+    let own = release.own_template.as_ref().expect("its own");
+    assert_eq!((&*own.id, &*own.version, &*own.role), ("lt-0a1b2c3d4e5f60718", "3", "AROA1"));
+    let placement = Placement { group: Some("acme-release".to_owned()), dedicated: true };
+    assert_eq!((&release.placement, release.reserved_first), (&Some(placement), true));
     assert!(release.boot_hook.as_deref().is_some_and(|hook| hook.starts_with("docker pull")));
     assert_eq!((x64.sudo, release.sudo), (true, false));
 }
@@ -123,7 +127,7 @@ fn parts() -> impl Strategy<Value = Value> {
         json!({ "market": "spot", "max_price": "0.1" }),
         json!({ "market": "spot", "allocation": "diversified" }),
         json!({ "market": "spot-then-on-demand" }),
-        json!({ "allocation": "lowest-price" }),
+        json!({ "allocation": "lowest-price", "reserved_first": true }),
     ]);
     let machines = any(vec![
         json!({ "instances": { "types": ["m7g.large", "c7gn.large"] }, "arch": "arm64" }),
@@ -133,6 +137,9 @@ fn parts() -> impl Strategy<Value = Value> {
     let labels = any(vec![json!(["a"]), json!([["a", "b"], ["c"]]), json!(["GPU", "self-hosted"])]);
     let rest = any(vec![
         json!({ "image": { "id": "ami-0a1b2c3d" }, "disk": { "device": "/dev/sda1", "size_gib": 8 } }),
+        json!({ "placement": { "group": "acme build" } }),
+        json!({ "placement": { "dedicated": true } }),
+        json!({ "launch_template": "lt-0a1b2c3d4e5f60718" }),
         json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n", "sudo": false,
             "agent_mirror": "https://mirror.example:8443/a/b/" }),
         json!({ "enabled": false, "public_repositories": true, "priority": 9 }),

@@ -43,6 +43,8 @@ fn both_know_the_same_fields() {
         (&defs["image"], fields::IMAGE),
         (&defs["filter"], fields::FILTER),
         (&defs["disk"], fields::DISK),
+        (&defs["placement"], fields::PLACEMENT),
+        (&defs["launch_template"]["anyOf"][1], fields::LAUNCH_TEMPLATE),
         (&defs["limits"], fields::LIMITS),
     ] {
         assert_eq!(names(of), sorted(known));

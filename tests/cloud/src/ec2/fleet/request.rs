@@ -17,7 +17,7 @@ pub struct Override {
     pub max_price: Option<String>,
     /// As written in the request: a decimal number.
     pub priority: Option<String>,
-    /// Whatever else it says (disks, requirements): part of what makes two requests the same, and
+    /// Whatever else it says (disks, requirements, placement): part of what makes two requests the same, and
     /// without effect here.
     pub details: BTreeMap<String, String>,
 }
@@ -38,6 +38,8 @@ pub struct FleetOptions {
     pub min_target_capacity: Option<u32>,
     pub interruption_behavior: Option<String>,
     pub max_total_price: Option<String>,
+    /// `use-capacity-reservations-first`: on demand alone, and without effect here.
+    pub reservations: Option<String>,
 }
 
 /// Tags for one type of resource.
@@ -174,6 +176,21 @@ pub(super) fn check(request: &FleetRequest) -> Result<(), Ec2Error> {
         return Err(Ec2Error::new(
             "InvalidParameterValue",
             format!("A fleet request takes at most {MAX_OVERRIDES} overrides."),
+        ));
+    }
+    let reservations = |options: &FleetOptions| options.reservations.clone();
+    if reservations(&request.spot_options).is_some() {
+        return Err(Ec2Error::new(
+            "UnknownParameter",
+            "SpotOptions have no CapacityReservationOptions.",
+        ));
+    }
+    if let Some(other) = reservations(&request.on_demand_options)
+        .filter(|strategy| strategy != "use-capacity-reservations-first")
+    {
+        return Err(Ec2Error::new(
+            "InvalidParameterValue",
+            format!("'{other}' is not a valid usage strategy."),
         ));
     }
     for spec in &request.tags {

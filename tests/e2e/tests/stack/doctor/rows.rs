@@ -301,12 +301,6 @@ pub(super) const ROWS: &[Row] = &[
         "ami-0123456789abcdef0, the image of pool default, is not there",
     ),
     error(
-        "a parameter that the stack may not read",
-        Fault::Pool("    image: { ssm: /acme/runner-image }\n"),
-        "image",
-        "The stack may not read /acme/runner-image",
-    ),
-    error(
         "a parameter that is not there",
         Fault::Pool("    image: { ssm: /STACK/images/none }\n"),
         "image",
@@ -317,18 +311,6 @@ pub(super) const ROWS: &[Row] = &[
         Fault::Image(|image| image["root_device"] = json!("/dev/xvda")),
         "disk",
         "boots from /dev/xvda, and the disk of the stack's launch template is on /dev/sda1",
-    ),
-    error(
-        "a tag that the stack may not give",
-        Fault::Pool("    tags: { team: build }\n"),
-        "tags",
-        "Tag \"team\" of pool default is not among the stack's MachineTagKeys",
-    ),
-    error(
-        "a subnet that the stack may not use",
-        Fault::Pool("    subnets: [subnet-00000003]\n"),
-        "places",
-        "subnet-00000003 of pool default is not one of the stack's Subnets",
     ),
     // The stack.
     error("no tick", Fault::Rule, "rules", "is disabled: the reaper sweeps no more"),

@@ -1,6 +1,7 @@
 //! The EC2 Query door: form in, XML out.
 
 mod form;
+mod named;
 mod network;
 mod parse;
 mod write;
@@ -38,8 +39,9 @@ enum Request {
     TerminateInstances(Vec<String>),
     GetConsoleOutput(String, bool),
     CreateTags(Vec<String>, std::collections::BTreeMap<String, String>),
+    DescribePlacementGroups(Vec<Filter>),
     Network(network::Request),
-    /// Launch templates live in the emulator: the request goes there as it is.
+    /// Launch templates live in the emulator, where there is one: the request goes there as it is.
     PassOn(String),
     /// Wrong in a way that can be said before looking at the world.
     Refused(Ec2Error),
@@ -89,6 +91,9 @@ fn understand(action: &str, form: Form, headers: &HeaderMap, body: &[u8]) -> Req
         "GetConsoleOutput" => parse::get_console_output(form)
             .map(|(id, latest)| Request::GetConsoleOutput(id, latest)),
         "CreateTags" => parse::create_tags(form).map(|(ids, tags)| Request::CreateTags(ids, tags)),
+        "DescribePlacementGroups" => {
+            parse::describe_placement_groups(form).map(Request::DescribePlacementGroups)
+        }
         "DescribeLaunchTemplates" | "DescribeLaunchTemplateVersions" => {
             Ok(Request::PassOn(String::from_utf8_lossy(body).into_owned()))
         }
@@ -126,6 +131,7 @@ fn stack_of(world: &World, request: &Request) -> Option<String> {
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => of_instance(ids),
         Request::GetConsoleOutput(id, _) => of_instance(std::slice::from_ref(id)),
         Request::DescribeImages(_)
+        | Request::DescribePlacementGroups(_)
         | Request::Network(_)
         | Request::PassOn(_)
         | Request::Refused(_) => None,
@@ -139,6 +145,7 @@ fn targets_of(request: &Request) -> Vec<String> {
             describe.ids.iter().cloned().chain(written(&describe.filters)).collect()
         }
         Request::DescribeImages(describe) => written(&describe.filters).collect(),
+        Request::DescribePlacementGroups(filters) => written(filters).collect(),
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => ids.clone(),
         Request::GetConsoleOutput(id, _) => vec![id.clone()],
         Request::Network(request) => written(&request.filters).collect(),
@@ -170,6 +177,10 @@ async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
         Request::Network(request) => {
             cloud.look(|world, _| network::answer(&world.ec2.network, &request))
         }
+        Request::DescribePlacementGroups(filters) => cloud.look(|world, _| {
+            let groups = world.ec2.describe_placement_groups(&filters)?;
+            Ok(named::placement_groups(&groups))
+        }),
         Request::PassOn(body) => pass_on(&cloud, body).await,
         Request::Refused(error) => Err(error),
     };
@@ -235,10 +246,7 @@ fn launched(answer: &FleetAnswer) -> Vec<String> {
 
 async fn pass_on(cloud: &Cloud, body: String) -> Result<Reply, Ec2Error> {
     let Some(emulator) = &cloud.emulator else {
-        return Err(Ec2Error::new(
-            "UnsupportedOperation",
-            "What this is about lives in the emulator, and the world was started without one.",
-        ));
+        return cloud.look(|world, _| named::templates(world, &body));
     };
     match emulator.ec2(body).await {
         Ok((status, body)) => Ok(write::xml(status, body)),

@@ -9,7 +9,7 @@ use muster_cloud::ec2::{
 };
 
 /// What an override may say besides type, subnet and priority.
-const DETAILS: [&str; 4] = ["BlockDeviceMapping", "ImageId", "InstanceRequirements", "MaxPrice"];
+const DETAILS: [&str; 3] = ["BlockDeviceMapping", "InstanceRequirements", "Placement"];
 
 pub(super) fn create_fleet(mut form: Form) -> Result<FleetRequest, Ec2Error> {
     let target = "TargetCapacitySpecification";
@@ -83,6 +83,7 @@ fn options(form: &mut Form, prefix: &str) -> Result<FleetOptions, Ec2Error> {
         min_target_capacity: form.take_number(&format!("{prefix}.MinTargetCapacity"))?,
         interruption_behavior: form.take(&format!("{prefix}.InstanceInterruptionBehavior")),
         max_total_price: form.take(&format!("{prefix}.MaxTotalPrice")),
+        reservations: form.take(&format!("{prefix}.CapacityReservationOptions.UsageStrategy")),
     })
 }
 
@@ -119,6 +120,12 @@ pub(super) fn describe_images(mut form: Form) -> Result<ImageRequest, Ec2Error> 
     };
     form.finish()?;
     Ok(request)
+}
+
+pub(super) fn describe_placement_groups(mut form: Form) -> Result<Vec<Filter>, Ec2Error> {
+    let filters = filters(&mut form);
+    form.finish()?;
+    Ok(filters)
 }
 
 pub(super) fn filters(form: &mut Form) -> Vec<Filter> {

@@ -247,6 +247,18 @@ fn launches_begin_in_different_subnets() {
     assert!(first.len() == 2 && first.values().all(|times| *times >= 35), "{first:?}");
 }
 
+/// EC2 knows reservations of machines on demand alone.
+#[test]
+fn reserved_capacity_is_asked_for_on_demand_alone() {
+    let timings = timings();
+    for (market, first) in [(MarketPolicy::OnDemand, true), (MarketPolicy::SpotThenOnDemand, false)]
+    {
+        let pool = Pool { market, reserved_first: true, ..pool() };
+        let request = plan(view(&pool, &timings, jobs(1))).launches.remove(0).launch.request;
+        assert_eq!(request.reserved_first, first, "{market:?}");
+    }
+}
+
 /// A mapping of another device would be one more disk.
 #[test]
 fn a_disk_on_another_device_leaves_the_templates_out() {
