@@ -98,6 +98,15 @@ pub enum Command {
         /// An instance, or its job, by any of its names
         name: String,
     },
+    /// How long machines take from their plan to a job, phase by phase
+    ///
+    /// Of the live machines, and of those that ended in the last week. It says what each phase is, and where to look when
+    /// it is long.
+    Phases {
+        /// Only this pool's
+        #[arg(long)]
+        pool: Option<PoolName>,
+    },
     /// The status and the last log lines, redrawn; with a name, a job or an instance to its end
     ///
     /// `q` ends it. With a name it ends by itself, with 0 if all went well. Without a terminal it writes what changes.

@@ -19,11 +19,11 @@ mod watch;
 
 use clap::CommandFactory as _;
 use muster_control::admin::answers::{
-    AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, JobList, ShownInstance,
+    AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, JobList, PhaseList, ShownInstance,
     StackStatus, SwitchedNow,
 };
 use muster_control::admin::{Request, VERSION};
-use muster_domain::ids::{Entity, JobKey};
+use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::pool_file::Problem;
 use muster_domain::time::{Seconds, Time};
@@ -140,6 +140,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Explain { name } => session.explain(&name).await,
         Command::List { listing, state } => session.list(listing, state.as_deref()).await,
         Command::Show { name } => session.show(&name).await,
+        Command::Phases { pool } => session.phases(pool).await,
         Command::Watch { name } => session.watch(name.as_deref()).await,
         Command::Logs(order) => session.logs(&order).await,
         Command::Connect { name, print } => session.shell(&name, print).await,
@@ -275,6 +276,10 @@ impl<W: World> Session<'_, W> {
         let Listing { pool, limit } = listing;
         let request = Request::List { pool, state, limit: limit.unwrap_or(USUAL_LIMIT) };
         self.shown::<InstanceList>("list", request, views::instances::list).await
+    }
+
+    async fn phases(&mut self, pool: Option<PoolName>) -> Result<String, Failure> {
+        self.shown::<PhaseList>("phases", Request::Phases { pool }, views::phases::page).await
     }
 
     async fn explain(&mut self, name: &str) -> Result<String, Failure> {

@@ -13,6 +13,12 @@ pub fn span(Seconds(seconds): Seconds) -> String {
     }
 }
 
+/// A span whose seconds matter: `170 s`; from a quarter of an hour on as any other.
+#[must_use]
+pub fn seconds(Seconds(seconds): Seconds) -> String {
+    if seconds < 900 { format!("{seconds} s") } else { span(Seconds(seconds)) }
+}
+
 /// A span as people write it: `90s`, `15m`, `2h`, `7d`.
 ///
 /// # Errors

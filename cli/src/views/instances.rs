@@ -4,7 +4,7 @@ use muster_control::admin::answers::{InstanceList, InstanceSummary, ShownInstanc
 use muster_domain::instance::{RunnerState, State, Waiting};
 use muster_domain::time::Time;
 
-use super::{audit, more};
+use super::{audit, more, phases};
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{clock, count, span};
 
@@ -135,6 +135,7 @@ pub fn show(answer: &ShownInstance, now: Time, screen: Screen) -> String {
         ),
         Look::Dim,
     )]);
+    phases::of_one(&mut page, one);
     page.gap();
     page.marked(one.events.iter().map(|event| {
         let after = span(event.at.since(one.created_at));

@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod logs;
 pub mod machine_log;
 pub mod orders;
+pub mod phases;
 pub mod pools;
 pub mod setup;
 pub mod status;

@@ -1,13 +1,13 @@
 //! Every page at two widths, and for a pipe.
 
 use muster_cli::page::Screen;
-use muster_cli::views::{self, instances, jobs, orders, pools, status};
+use muster_cli::views::{self, instances, jobs, orders, phases, pools, status};
 use muster_control::admin::answers::{
     AdoptedJobs, AppliedPools, AuditList, DeleteDryRun, ExplainedInstance, ExplainedJob,
-    InstanceList, JobList, OrderedDelete, PoolsHistory, ShownInstance, ShownPools, StackStatus,
-    SwitchedNow,
+    InstanceList, JobList, OrderedDelete, PhaseList, PoolsHistory, ShownInstance, ShownPools,
+    StackStatus, SwitchedNow,
 };
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -101,6 +101,41 @@ fn instances_are_listed_and_shown() {
         "why": "old image",
     }]);
     looks::<ShownInstance>("show_with_an_error", troubled, instances::show);
+    looks::<ShownInstance>("show_planned", recorded("show_planned"), instances::show);
+    looks::<ShownInstance>("show_booting", booting(), instances::show);
+    looks::<ShownInstance>("show_with_a_job", at_work(), instances::show);
+}
+
+/// EC2 has made it, and it has not called.
+fn booting() -> Value {
+    let mut told = recorded("show_planned");
+    told["instance"]["state"] = json!("running");
+    told["instance"]["machine"] = json!("i-0c0ffee0123456789");
+    told["instance"]["bound_at"] = told["instance"]["created_at"].clone();
+    told
+}
+
+/// A machine whose packages took long, and its job.
+fn at_work() -> Value {
+    let mut told = recorded("show");
+    let at = |second| json!((NOW - Seconds(3_600)) + Seconds(second));
+    let one = &mut told["instance"];
+    one["bound_at"] = at(1);
+    one["phases"] = json!({
+        "running": at(6), "booted": at(24), "prepared": at(158), "registered": at(160), "started": at(162),
+    });
+    one["runner"]["started"] = json!({
+        "at": at(1_166), "repository": "acme/app", "run": 17, "name": "build", "completed_at": null,
+    });
+    told
+}
+
+#[test]
+fn phases_are_a_table() {
+    let mut told = recorded("phases");
+    looks::<PhaseList>("phases", told.clone(), phases::page);
+    told["pools"].as_array_mut().expect("pools").remove(0);
+    looks::<PhaseList>("phases_none", told, phases::page);
 }
 
 #[test]
@@ -153,6 +188,7 @@ fn each_answer_is_read_as_it_was_written() {
     back::<JobList>(&["jobs", "jobs_in_part", "jobs_of_a_pool", "jobs_unserved"]);
     back::<AdoptedJobs>(&["jobs_adopted"]);
     back::<InstanceList>(&["list", "list_in_part"]);
+    back::<PhaseList>(&["phases"]);
     back::<ShownInstance>(&["show", "show_planned"]);
     back::<ExplainedJob>(&["explain_job"]);
     back::<ExplainedInstance>(&["explain_instance", "explain_machine"]);

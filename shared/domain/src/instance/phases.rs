@@ -42,6 +42,12 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All that come after the plan, in order.
+    #[must_use]
+    pub fn after_plan() -> &'static [Self] {
+        &<Self as strum::VariantArray>::VARIANTS[1..]
+    }
+
     /// The word in tables and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {

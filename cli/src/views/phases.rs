@@ -1,0 +1,130 @@
+//! How far a machine came, and how long machines take for it.
+
+use muster_control::admin::answers::PhaseList;
+use muster_domain::instance::{Instance, Pace, Phase};
+use muster_domain::time::Time;
+
+use crate::page::{Column, Look, Page, Screen, Text};
+use crate::words::{clock, seconds};
+
+const COLUMNS: [Column; 7] = [
+    Column::whole("POOL"),
+    Column::whole("PHASE"),
+    Column::whole("MACHINES"),
+    Column::whole("P50"),
+    Column::whole("P95"),
+    Column::whole("P50 SINCE PLAN"),
+    Column::whole("P95 SINCE PLAN"),
+];
+
+fn heading(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Planned => "PLANNED",
+        Phase::Launched => "LAUNCHED",
+        Phase::Running => "RUNNING",
+        Phase::Booted => "BOOTED",
+        Phase::Prepared => "PREPARED",
+        Phase::Registered => "REGISTERED",
+        Phase::Started => "STARTED",
+        Phase::Job => "JOB",
+    }
+}
+
+/// What takes the time before a phase, and where to look when it is long.
+fn about(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Planned => "The slot is on record.",
+        Phase::Launched => "EC2 is asked, and answers. Long: muster logs scale-up",
+        Phase::Running => "EC2 starts the machine, up to its kernel. That time is EC2's own.",
+        Phase::Booted => "The image boots. Long: muster logs NAME --machine",
+        Phase::Prepared => "Packages and the agent come. Long: muster logs NAME --machine",
+        Phase::Registered => "Muster is reached, and asks GitHub. Long: muster logs runner-api",
+        Phase::Started => "Boot hook and agent start. Long: muster logs NAME --machine",
+        Phase::Job => "The runner waits for its job. Long where runners are kept idle.",
+    }
+}
+
+/// The answer to `phases`.
+#[must_use]
+pub fn page(answer: &PhaseList, now: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    let rows = answer.pools.iter().flat_map(|of| {
+        let pool = || Text::from(of.pool.as_str());
+        if of.phases.is_empty() {
+            return vec![[vec![pool(), Text::none(), Text::from("0")], unknown(4)].concat()];
+        }
+        let row = |phase: &Phase| {
+            let pace = of.phases.iter().find(|pace| pace.phase == *phase);
+            let name = Text::from(phase.as_str());
+            [vec![pool(), name], pace.map_or_else(unreached, figures)].concat()
+        };
+        Phase::after_plan().iter().map(row).collect()
+    });
+    page.table(&COLUMNS, rows.collect());
+    if page.is_piped() {
+        return page.into_text();
+    }
+    page.gap();
+    let said = match answer.pools.iter().filter_map(|of| of.since).min() {
+        None => "No machine is on record: those that end are kept for a week.".to_owned(),
+        Some(since) => format!(
+            "P50: half of the machines took no longer since the phase before; P95: nineteen of twenty. The oldest was planned {}.",
+            clock(since, now)
+        ),
+    };
+    page.marked([(Text::new("·", Look::Dim), said.into())]);
+    let is_measured = answer.pools.iter().any(|of| !of.phases.is_empty());
+    if is_measured {
+        page.gap();
+        page.marked(Phase::after_plan().iter().map(|phase| {
+            (Text::new(phase.as_str(), Look::Strong), Text::new(about(*phase), Look::Dim))
+        }));
+    }
+    page.into_text()
+}
+
+fn figures(pace: &Pace) -> Vec<Text> {
+    let spans = [
+        pace.p50_seconds,
+        pace.p95_seconds,
+        pace.p50_since_planned_seconds,
+        pace.p95_since_planned_seconds,
+    ];
+    let machines = Text::from(pace.machines.to_string());
+    std::iter::once(machines).chain(spans.map(|span| Text::from(seconds(span)))).collect()
+}
+
+fn unreached() -> Vec<Text> {
+    [vec![Text::from("0")], unknown(4)].concat()
+}
+
+fn unknown(count: usize) -> Vec<Text> {
+    vec![Text::none(); count]
+}
+
+/// How far one came; nothing where it has not got a machine.
+pub fn of_one(page: &mut Page, one: &Instance) {
+    let known = one.phases();
+    if known.iter().all(|(phase, _)| *phase == Phase::Planned) {
+        return;
+    }
+    let cell = |phase: &Phase| {
+        let found = known.iter().find(|(reached, _)| reached == phase);
+        found.map_or_else(Text::none, |(_, at)| {
+            Text::from(format!("+{}", seconds(at.since(one.created_at))))
+        })
+    };
+    page.gap();
+    let columns: Vec<Column> =
+        Phase::after_plan().iter().map(|phase| Column::whole(heading(*phase))).collect();
+    page.table(&columns, vec![Phase::after_plan().iter().map(cell).collect()]);
+    if !page.is_piped() {
+        let has_called = known.iter().any(|(phase, _)| *phase > Phase::Launched);
+        let untold = if has_called { "" } else { " What comes next, it tells when it calls." };
+        let said = format!(
+            "Since its plan.{untold} How long others take: muster phases --pool {}",
+            one.pool
+        );
+        page.marked([(Text::new("·", Look::Dim), Text::new(said, Look::Dim))]);
+    }
+}
