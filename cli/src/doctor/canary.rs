@@ -5,7 +5,7 @@ pub mod report;
 pub mod settled;
 
 use muster_domain::ec2::ErrorClass;
-use muster_domain::instance::{DeleteReason, Instance, RunnerState, State};
+use muster_domain::instance::{DeleteReason, Instance, Phase, RunnerState, State};
 use muster_domain::time::{Seconds, Time};
 use serde::Serialize;
 use serde_json::Value;
@@ -22,46 +22,35 @@ const UNASKED_AFTER: Seconds = Seconds(300);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// The launch is on record.
-    Written,
-    /// EC2 has made the machine.
-    Launched,
-    /// The machine has asked for its runner.
-    Called,
-    /// GitHub has registered the runner.
-    Registered,
-    /// The machine reports that its agent runs.
-    Started,
     /// GitHub shows the agent connected.
     Online,
     /// EC2 ends the machine.
     Deleted,
+    /// It has come so far, as its record says.
+    #[serde(untagged)]
+    Reached(Phase),
 }
 
 /// A step, and when it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Phase {
+pub struct StepAt {
     pub step: Step,
     pub at: Time,
 }
 
 /// The steps that a record tells of. `online`: when GitHub first showed its agent connected.
 #[must_use]
-pub fn phases(one: &Instance, online: Option<Time>) -> Vec<Phase> {
-    // The record's story is the only place that has them.
-    let first = |what: &str| one.events.iter().find(|event| event.what.starts_with(what));
-    let told = |what: &str| first(what).map(|event| event.at);
-    let gone = (one.state() == State::Deleted && one.machine().is_some()).then(|| one.since());
-    let all = [
-        (Step::Written, Some(one.created_at)),
-        (Step::Launched, one.bound_at),
-        (Step::Called, told("configuration ")),
-        (Step::Registered, told("registered as ")),
-        (Step::Started, told("runner started")),
-        (Step::Online, online),
-        (Step::Deleted, gone),
-    ];
-    all.into_iter().filter_map(|(step, at)| Some(Phase { step, at: at? })).collect()
+pub fn steps(one: &Instance, online: Option<Time>) -> Vec<StepAt> {
+    let reached =
+        one.phases().into_iter().map(|(phase, at)| StepAt { step: Step::Reached(phase), at });
+    // It is connected before it gets a job, and what was told is not told again.
+    let (mut all, job): (Vec<StepAt>, Vec<StepAt>) =
+        reached.partition(|taken| taken.step != Step::Reached(Phase::Job));
+    all.extend(online.map(|at| StepAt { step: Step::Online, at }));
+    all.extend(job);
+    let is_gone = one.state() == State::Deleted && one.machine().is_some();
+    all.extend(is_gone.then(|| StepAt { step: Step::Deleted, at: one.since() }));
+    all
 }
 
 /// How a canary stands.

@@ -4,7 +4,7 @@ mod evidence;
 
 use muster_control::admin::answers::{OrderedCanary, ShownInstance, ShownRunner};
 use muster_control::admin::{CanaryRequest, DeleteRequest, Request};
-use muster_domain::instance::{RunnerState, State};
+use muster_domain::instance::{Phase, RunnerState, State};
 use muster_domain::time::Seconds;
 use serde_json::json;
 
@@ -138,20 +138,20 @@ impl<W: World> Session<'_, W> {
     }
 
     fn tell_steps(&mut self, watched: &mut Watched) {
-        let all = watched.phases();
+        let all = watched.steps();
         let launched_untold = watched.machine.is_none()
             && watched.shown.instance.machine().is_some()
             && watched.shown.instance.runner.n == 0
             && watched.shown.instance.mark().is_none();
         let until = match launched_untold {
             // With its type and zone, which EC2 does not show yet.
-            true => all.iter().position(|phase| phase.step == Step::Launched),
+            true => all.iter().position(|taken| taken.step == Step::Reached(Phase::Launched)),
             false => None,
         };
         let until = until.unwrap_or(all.len());
         if !self.json {
-            for phase in all.iter().take(until).skip(watched.told) {
-                let line = views::step(phase, watched, self.screen);
+            for taken in all.iter().take(until).skip(watched.told) {
+                let line = views::step(taken, watched, self.screen);
                 self.world.print(&line);
             }
         }

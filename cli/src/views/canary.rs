@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use muster_control::admin::answers::OrderedCanary;
+use muster_domain::instance::Phase;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 use super::doctor::told;
 use crate::doctor::canary::report::{End, Report, Watched};
 use crate::doctor::canary::settled::Answer;
-use crate::doctor::canary::{Course, Phase, Step};
+use crate::doctor::canary::{Course, Step, StepAt};
 use crate::doctor::{Level, has_errors};
 use crate::page::{Look, Page, Screen, Text};
 use crate::words::{count, span};
@@ -56,10 +57,10 @@ pub fn plan(plan: &OrderedCanary, screen: Screen) -> String {
 
 /// One step, when it is known.
 #[must_use]
-pub fn step(phase: &Phase, watched: &Watched, screen: Screen) -> String {
+pub fn step(taken: &StepAt, watched: &Watched, screen: Screen) -> String {
     let mut page = Page::new(screen);
-    let after = format!("+{:.1} s", seconds(watched, phase.at));
-    let what = said(phase.step, watched);
+    let after = format!("+{:.1} s", seconds(watched, taken.at));
+    let what = said(taken.step, watched);
     if page.is_piped() {
         page.tabs(&[&after, &what]);
     } else {
@@ -71,8 +72,8 @@ pub fn step(phase: &Phase, watched: &Watched, screen: Screen) -> String {
 fn said(step: Step, watched: &Watched) -> String {
     let one = &watched.shown.instance;
     match step {
-        Step::Written => format!("launch written: {}", one.name),
-        Step::Launched => {
+        Step::Reached(Phase::Planned) => format!("planned: {}", one.name),
+        Step::Reached(Phase::Launched) => {
             let id = one.machine().map_or_else(String::new, ToString::to_string);
             let machine = watched.machine.as_ref().filter(|machine| !machine.zone.is_empty());
             match machine {
@@ -84,9 +85,12 @@ fn said(step: Step, watched: &Watched) -> String {
                 None => format!("EC2: {id}"),
             }
         }
-        Step::Called => "called us".to_owned(),
-        Step::Registered => format!("registered at {}", one.entity),
-        Step::Started => "its agent runs".to_owned(),
+        Step::Reached(Phase::Running) => "running: its kernel began".to_owned(),
+        Step::Reached(Phase::Booted) => "booted: its supervisor began".to_owned(),
+        Step::Reached(Phase::Prepared) => "prepared: its agent is there".to_owned(),
+        Step::Reached(Phase::Registered) => format!("registered at {}", one.entity),
+        Step::Reached(Phase::Started) => "started: its agent runs".to_owned(),
+        Step::Reached(Phase::Job) => "a job begins on it".to_owned(),
         Step::Online => "GitHub shows it online".to_owned(),
         Step::Deleted => "deleted".to_owned(),
     }
@@ -139,19 +143,14 @@ pub fn page(report: &Report, screen: Screen) -> String {
     page.into_text()
 }
 
-/// Between which steps the time went.
+/// Between which phases the time went.
 fn spans(report: &Report) -> String {
-    let all = report.watched.phases();
-    let at = |step| all.iter().find(|phase| phase.step == step).map(|phase| phase.at);
-    let rows = [
-        ("EC2", Step::Written, Step::Launched),
-        ("boot", Step::Launched, Step::Called),
-        ("registration", Step::Called, Step::Registered),
-        ("agent", Step::Registered, Step::Started),
-    ];
-    let parts = rows.into_iter().filter_map(|(what, from, to)| {
-        let took = seconds(&report.watched, at(to)?) - seconds(&report.watched, at(from)?);
-        Some(format!("{what} {took:.1} s"))
+    let watched = &report.watched;
+    let known = watched.shown.instance.phases();
+    let parts = known.windows(2).map(|pair| {
+        // An answer of EC2 that was lost binds a machine that has been running for a while.
+        let took = (seconds(watched, pair[1].1) - seconds(watched, pair[0].1)).max(0.0);
+        format!("{} {took:.1} s", pair[1].0.as_str())
     });
     parts.collect::<Vec<_>>().join(" · ")
 }
@@ -180,9 +179,9 @@ fn summary(report: &Report) -> (Text, Text) {
 #[must_use]
 pub fn json(report: &Report) -> Value {
     let Report { watched, course, checks, rows, evidence, end } = report;
-    let phases = watched.phases();
-    let phases = phases.iter().map(|phase| {
-        json!({ "step": phase.step, "at": phase.at, "seconds": seconds(watched, phase.at) })
+    let steps = watched.steps();
+    let phases = steps.iter().map(|taken| {
+        json!({ "step": taken.step, "at": taken.at, "seconds": seconds(watched, taken.at) })
     });
     json!({
         "version": 1,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::refusal::Decoded;
 use super::settled::Row;
-use super::{Course, Phase, Shown, phases};
+use super::{Course, Shown, StepAt, steps};
 use crate::doctor::{Fact, Finding, Group, Level, unasked};
 
 /// A canary under way, and what is known of it.
@@ -25,8 +25,8 @@ pub struct Watched {
 
 impl Watched {
     #[must_use]
-    pub fn phases(&self) -> Vec<Phase> {
-        phases(&self.shown.instance, self.online_at)
+    pub fn steps(&self) -> Vec<StepAt> {
+        steps(&self.shown.instance, self.online_at)
     }
 }
 

@@ -45,7 +45,8 @@ async fn all_the_way(test: &Test, stack: &Stack) -> Result<()> {
     let report: Value = serde_json::from_str(&seen.out).context(seen.out.clone())?;
     let phases = report["phases"].as_array().context("no phases")?;
     let steps: Vec<&str> = phases.iter().filter_map(|phase| phase["step"].as_str()).collect();
-    let all = ["written", "launched", "called", "registered", "started", "online", "deleted"];
+    let machine = ["running", "booted", "prepared", "registered", "started"];
+    let all = [&["planned", "launched"][..], &machine, &["online", "deleted"]].concat();
     ensure!(steps == all, "{report:#}");
     ensure!(report["course"] == "listens" && report["end"] == "gone", "{report:#}");
     let last = phases.last().map(|phase| phase["seconds"].to_string()).unwrap_or_default();
