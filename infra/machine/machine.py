@@ -10,8 +10,8 @@ Settings, all with a default but the first two: MUSTER_RUNNER_API, MUSTER_REGION
 MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_TOOL_CACHE, MUSTER_ENVIRONMENT, MUSTER_UNITS, MUSTER_REGISTER_LIMIT_SECONDS,
 MUSTER_START_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
 """
-import collections, datetime, functools, glob, gzip, hashlib, hmac, json, os, pwd, random, re, signal, socket, socketserver
-import stat, subprocess, sys, threading, time, urllib.error, urllib.request
+import collections, datetime, functools, glob, gzip, hashlib, hmac, json, os, pwd, queue, random, re, signal, socket
+import socketserver, stat, subprocess, sys, threading, time, urllib.error, urllib.request
 
 HOME = os.path.dirname(os.path.abspath(__file__))
 SOCKET = os.path.join(HOME, "socket")
@@ -438,8 +438,9 @@ def last_lines():
 
 
 def main():
-    ended, name, why, config, code = threading.Event(), None, None, {}, 0
-    signal.signal(signal.SIGUSR1, lambda *_: ended.set())  # the agent's unit tells its end (ExecStopPost=)
+    # Queues, whose `put` may interrupt anything. A second signal within an event's `set` leaves its lock taken, for ever.
+    ended, over, name, why, config, code = queue.SimpleQueue(), queue.SimpleQueue(), None, None, {}, 0
+    signal.signal(signal.SIGUSR1, lambda *_: ended.put(0))  # the agent's unit tells its end (ExecStopPost=)
     # Somebody else shuts the system down, or this was the machine's longest life.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     try:
@@ -473,14 +474,13 @@ def main():
         say(f"muster: runner {name} started")
         started = {"event": "runner-started", "runner_name": name}
         threading.Thread(target=report, args=(started, 3), daemon=True).start()
-        ended.wait()
+        ended.get()
         code = agents_end()
         say("muster: the runner ended" + (", since GitHub calls it too old" if code else ""))
     except BaseException as error:
         why = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
         say(f"muster: {'the machine ends' if name else 'booting failed'} ({why})")
-    over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    signal.signal(signal.SIGTERM, lambda *_: over.put(0))
     if os.environ.get("MUSTER_LOGS"):
         sender = threading.Thread(target=send_logs, args=(config.get("encoded_jit_config"),), daemon=True)
         sender.start()
@@ -492,7 +492,10 @@ def main():
         stay = leave(name, code, tries)
         if stay and why is None:
             say(f"muster: the job failed, and its pool keeps this machine for a look: {stay} seconds")
-            over.wait(stay)
+            try:
+                over.get(timeout=stay)
+            except queue.Empty:
+                pass
     else:
         report({"event": "boot-failed", "log": last_lines()}, tries)
     return 0 if why is None else 1

@@ -2,8 +2,11 @@
 
 It takes root, a cgroup 2 mount, overlayfs, and this system's own systemd as the machine's: /usr and /etc are below an
 overlay in memory. The network has nothing but a metadata service and a runner API. What is not there skips the tests.
-Not shown, since it takes the memory controller of cgroup 2: the OOM killer in a job. What systemd would do is asked.
+The OOM killer's test needs the memory controller of cgroup 2 as well. Both sides have one monotonic
+clock, and a time begins where the machine notes its reason to end.
 """
+
+import contextlib
 
 import gzip
 import http.server
@@ -23,6 +26,11 @@ SYSTEMD = "/lib/systemd/systemd"
 MASKED = ("systemd-networkd", "systemd-resolved", "systemd-udevd", "systemd-logind", "systemd-random-seed", "systemd-timesyncd",
           "systemd-machine-id-commit", "systemd-sysusers", "systemd-modules-load", "systemd-sysctl")
 SAY = "exec >>/out/agent 2>&1\n"
+# For a process beside: until the agent runs and its start is told.
+RUNS = "for try in {1..600}; do ! grep -qs runner-started /out/calls || break; sleep 0.1; done\n"
+TELL = "python3 -c 'import time; print(time.monotonic())' >/out/told"
+# As a job that writes until there is no room.
+FILL = "fill() { for each; do cat /dev/zero >$each/full 2>/dev/null || true; done; }\n"
 ASK_METADATA = "curl -sS --max-time 2 -X PUT http://169.254.169.254/latest/api/token; echo \" metadata: $?\"\n"
 HOOK = 'GITHUB_REPOSITORY=acme/app GITHUB_RUN_ID=7 bash -e "$ACTIONS_RUNNER_HOOK_JOB_STARTED"'
 
@@ -67,17 +75,19 @@ def contain(folder):
     root = folder / "root"
     subprocess.run(["/bin/bash", "-euc", """
         mount --make-rprivate /; ip link set lo up; ip addr add 169.254.169.254/32 dev lo
-        mkdir memory root; mount -t tmpfs tmpfs memory; mkdir memory/{upper,work}
+        mkdir memory root; mount -t tmpfs -o size=$disk tmpfs memory; mkdir memory/{upper,work}
         mount -t overlay overlay -o lowerdir=/,upperdir=memory/upper,workdir=memory/work root; cd root
         rm -rf etc/systemd/system etc/fstab etc/cron* opt/actions-runner; mkdir -p etc/systemd/system opt/actions-runner/bin out
         useradd -R "$PWD" -m runner || true
-        mount --bind ../out out; mount -t tmpfs tmpfs run; mount -t tmpfs tmpfs tmp; mount -t sysfs -o ro sysfs sys
-        mount -t tmpfs tmpfs sys/fs/cgroup; mount -t cgroup2 cgroup2 sys/fs/cgroup
-        mount -t tmpfs tmpfs dev; mkdir dev/shm; ln -s /proc/self/fd dev/fd
+        mount --bind ../out out; mount -t tmpfs -o mode=755,size=48m tmpfs run; mount -t tmpfs -o size=16m tmpfs tmp
+        mount -t sysfs -o ro sysfs sys
+        mount -t tmpfs tmpfs sys/fs/cgroup
+        mount -t tmpfs -o size=16m tmpfs dev; mkdir -m 1777 dev/shm; ln -s /proc/self/fd dev/fd
         for each in null zero full random urandom tty; do touch dev/$each; mount --bind /dev/$each dev/$each; done
         for each in "$@"; do ln -s /dev/null etc/systemd/system/$each.service; done
-        """, "bash", *MASKED], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        """, "bash", *MASKED], cwd=folder, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "disk": plan["disk"]})
     for path, text in plan["files"].items():
+        (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text)
         (root / path).chmod(0o755)
     for address in (("169.254.169.254", 80), ("127.0.0.1", 8080)):
@@ -85,9 +95,12 @@ def contain(folder):
         server.plan, server.calls = plan, folder / "out/calls"
         threading.Thread(target=server.serve_forever, daemon=True).start()
     init = f"""mount -t proc proc proc; mount -o bind proc/sys proc/sys; mount -o remount,bind,ro proc/sys
+        mount -t cgroup2 cgroup2 sys/fs/cgroup
         mkdir -p old; pivot_root . old; umount -l old; exec env -i container=muster PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
         setpriv --bounding-set=-sys_module,-sys_time,-sys_rawio {SYSTEMD} --unit=test.target --log-target=journal"""
-    machine = ["unshare", "-mpui", "--fork", "--kill-child", "/bin/bash", "-euc", init]
+    # A group that hands controllers to its children has no process of its own: who waits outside stays out of it.
+    enter = 'echo 0 >"$0/cgroup.procs"; exec unshare -C /bin/bash -euc "$1"'
+    machine = ["unshare", "-mpui", "--fork", "--kill-child", "/bin/bash", "-euc", enter, plan["group"], init]
     begun = time.monotonic()
     try:
         code = subprocess.run(machine, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=90, check=False).returncode
@@ -115,28 +128,40 @@ def missing():
     return "namespaces" if tried.returncode else None
 
 
+def without_memory():
+    """Why a machine of these tests has no memory controller, if so. The root of cgroup 2 hands it out where it may."""
+    root = cgroups()
+    with contextlib.suppress(OSError):
+        (root / "cgroup.subtree_control").write_text("+memory")
+    given = (root / "cgroup.subtree_control").read_text().split()
+    return None if "memory" in given else "cgroup 2 has no memory controller here"
+
+
 WITHOUT = missing()
 
 
 @unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")
 class Machine(unittest.TestCase):
-    def boot(self, agent, beside="", job_started=200, settings="", after_end={}, **configuration):
-        """What a machine did, until it had no power: events in their order, what it left in /out, and its times."""
+    def boot(self, agent, beside="", job_started=200, settings="", after_end={}, disk="4g", unit="", **configuration):
+        """What a machine did, until it had no power: events in their order, what it left in /out, and its times: of each
+        event, of what is in `told`, and of the power's end. `unit` is added to the agent's."""
         from test_boot import user_data  # the template is not needed inside
 
         _, begin, script = user_data().partition("#!/usr/bin/env bash\n")
         header = "#!/bin/bash\nexport MUSTER_RUNNER_API=http://127.0.0.1:8080 MUSTER_REGION=eu-central-1 MUSTER_STACK=muster\n"
-        unit = "[Unit]\n{unit}\n[Service]\nExecStart=/bin/bash /{name}\nStandardOutput=append:/out/{name}\nStandardError=inherit\n"
+        service = "[Unit]\n{unit}\n[Service]\nExecStart=/bin/bash /{name}\nStandardOutput=append:/out/{name}\nStandardError=inherit\n"
         etc = "etc/systemd/system/"
         files = {
             "user-data": f"{header}{settings}\n{begin}{script}",
             "beside": beside,
+            "etc/sudoers.d/README": "",
             "opt/actions-runner/run.sh": f"#!/bin/bash\n{SAY}{agent}\n",
             "etc/environment": "ImageOS=test\nACTIONS_RUNNER_HOOK_JOB_STARTED=/theirs.sh\n",
             "theirs.sh": "echo the hook of the image, as $(id -un)",
             # As cloud-init's last stage.
-            etc + "cloud-final.service": unit.format(name="user-data", unit="After=dbus.service") + "Type=oneshot\n",
-            etc + "beside.service": unit.format(name="beside", unit="Description=Something else"),
+            etc + "cloud-final.service": service.format(name="user-data", unit="After=dbus.service") + "Type=oneshot\n",
+            etc + "beside.service": service.format(name="beside", unit="Description=Something else"),
+            etc + "muster-runner.service.d/test.conf": unit,
             etc + "test.target": "[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=dbus.service cloud-final.service beside.service\n",
         }
         configuration = {"runner_name": "r-1", "encoded_jit_config": "SECRET" * 1500, "sudo": False, **configuration}
@@ -144,13 +169,16 @@ class Machine(unittest.TestCase):
             folder, group = pathlib.Path(name), cgroups() / f"muster-{os.getpid()}"
             (folder / "out").mkdir()
             (folder / "out").chmod(0o777)
-            (folder / "plan").write_text(json.dumps({"files": files, "configuration": configuration, "job_started": job_started, "after_end": after_end}))
+            plan = {"files": files, "configuration": configuration, "job_started": job_started, "after_end": after_end}
+            (folder / "plan").write_text(json.dumps({**plan, "group": str(group), "disk": disk}))
             group.mkdir()
             try:
-                enter = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
-                contained = ["unshare", "-mnC", sys.executable, __file__, name]
-                subprocess.run(contained, cwd=name, preexec_fn=enter, check=True, timeout=120)
+                subprocess.run(["unshare", "-mn", sys.executable, __file__, name], cwd=name, check=True, timeout=120)
             finally:
+                (group / "cgroup.kill").write_text("1")
+                until = time.monotonic() + 10
+                while "populated 1" in (group / "cgroup.events").read_text() and time.monotonic() < until:
+                    time.sleep(0.01)
                 for path, _, _ in os.walk(group, topdown=False):
                     os.rmdir(path)
             out = {path.name: path.read_text(errors="replace") for path in (folder / "out").iterdir()}
@@ -158,6 +186,7 @@ class Machine(unittest.TestCase):
         end = json.loads(out["end"])
         # What a power-off is, in a namespace of processes: SIGINT for whoever waits for it.
         self.assertEqual(end["code"], -2, out)
+        end["told"] = float(out.get("told", 0))
         return [call["event"] for call in calls], out, {**{call["event"]: call["at"] for call in calls}, **end}
 
     def test_one_job_and_the_power_is_off_in_five_seconds(self):
@@ -199,7 +228,8 @@ class Machine(unittest.TestCase):
 
     def test_a_refused_job_runs_no_further_step_and_leaves_its_agent_time(self):
         worker = f"trap 'kill -INT $hook; sleep 1; echo told GitHub; exit' TERM; {HOOK} & hook=$!; wait $hook; echo next step"
-        events, out, times = self.boot(f"trap : TERM\n( {worker} ) & wait; wait", job_started=409)
+        proxy = {"http_proxy": "http://127.0.0.1:9"}  # as a pool may name one
+        events, out, times = self.boot(f"trap : TERM\n( {worker} ) & wait; wait", job_started=409, environment=proxy)
         self.assertIn("::error::This runner is being deleted", out["agent"])
         self.assertIn("told GitHub", out["agent"])
         self.assertNotIn("next step", out["agent"])
@@ -214,29 +244,58 @@ class Machine(unittest.TestCase):
         self.assertIn('"event": "exited", "code": 0', out["calls"])
 
     def test_whatever_ends_the_supervisor_ends_the_machine(self):
-        kill = "sleep 3; systemctl kill --kill-who=main --signal=KILL muster.service"
-        events, _, times = self.boot("sleep 60", beside=kill)
+        kill = f"{RUNS}{TELL}; systemctl kill --kill-who=main --signal=KILL muster.service"
+        events, _, times = self.boot("sleep 600", beside=kill)
         self.assertEqual(events, ["register", "runner-started"])
-        self.assertLess(times["end"] - times["begun"], 10)
+        self.assertLess(times["end"] - times["told"], 5)
 
     def test_so_does_its_longest_life(self):
         life = "export MUSTER_MAX_LIFETIME_SECONDS=3 MUSTER_LIFETIME_GRACE_SECONDS=0"
         events, _, times = self.boot("sleep 60", settings=life)
         self.assertEqual(events, ["register", "runner-started", "exited"])
-        self.assertLess(times["end"] - times["begun"], 10)
+        self.assertLess(times["end"] - times["exited"], 5)
 
     def test_a_failed_jobs_machine_stays_for_a_look_and_can_be_ended_meanwhile(self):
         events, _, times = self.boot("sleep 0.1", after_end={"stay_seconds": 4})
         self.assertEqual(events[-1], "exited")
         self.assertGreater(times["end"] - times["exited"], 4)
         self.assertLess(times["end"] - times["exited"], 4 + 2)
-        _, _, times = self.boot("sleep 0.1", after_end={"stay_seconds": 60}, beside="sleep 4; shutdown -h now")
-        self.assertLess(times["end"] - times["begun"], 10)
+        ask = f"until grep -qs exited /out/calls; do sleep 0.1; done; sleep 0.5; {TELL}; shutdown -h now"
+        _, _, times = self.boot("sleep 0.1", after_end={"stay_seconds": 600}, beside=ask)
+        self.assertLess(times["end"] - times["told"], 5)
 
     def test_so_does_a_second_boot(self):
-        events, _, times = self.boot("sleep 60", beside="sleep 2; /var/lib/cloud/scripts/per-boot/muster")
+        events, _, times = self.boot("sleep 600", beside=f"{RUNS}{TELL}; /var/lib/cloud/scripts/per-boot/muster")
         self.assertEqual(events[:2], ["register", "runner-started"])
-        self.assertLess(times["end"] - times["begun"], 10)
+        self.assertLess(times["end"] - times["told"], 5)
+
+    def test_a_step_that_is_killed_for_its_memory_fails_alone(self):
+        if why := without_memory():
+            self.skipTest(why)
+        step = "( echo 1000 >/proc/self/oom_score_adj; exec tail /dev/zero )\necho \"step: $?\""
+        events, out, _ = self.boot(f"{step}; sleep 1; echo next step", unit="[Service]\nMemoryMax=64M\nMemorySwapMax=0\n")
+        self.assertEqual(out["agent"], "step: 137\nnext step\n")
+        self.assertEqual(events[-1], "exited")
+
+    def test_a_job_that_fills_every_disk_ends_its_machine_all_the_same(self):
+        agent = f"{FILL}fill /opt/actions-runner $HOME /var/tmp /tmp /dev/shm\n{HOOK}; df --output=avail / /tmp | tail -n 2"
+        settings = "export MUSTER_LOGS=http://127.0.0.1:8080/AROA"
+        events, out, times = self.boot(agent, disk="64m", settings=settings)
+        self.assertEqual(events[-1], "exited")
+        self.assertIn("muster: the runner ended", out["log"])
+        self.assertEqual(out["agent"].split()[-2:], ["0", "0"], out["agent"])
+        self.assertLess(times["end"] - times["exited"], 5)
+
+    def test_so_does_one_that_is_root_and_fills_what_is_systemds(self):
+        beside = f"{FILL}{RUNS}fill /run / /tmp; df --output=avail /run | tail -n 1 >/out/left; {TELL}; touch /out/go"
+        events, out, times = self.boot("until [ -e /out/go ]; do sleep 0.1; done", beside=beside, disk="64m", sudo=True)
+        self.assertEqual((events[-1], out["left"].strip()), ("exited", "0"))
+        self.assertLess(times["end"] - times["told"], 5)
+
+    def test_a_disk_that_is_full_before_the_agent_is_a_failed_boot(self):
+        events, _, times = self.boot("sleep 600", boot_hook=f"{FILL}fill /", disk="64m", sudo=True)
+        self.assertEqual(events, ["register", "boot-failed"])
+        self.assertLess(times["end"] - times["boot-failed"], 5)
 
 
 if __name__ == "__main__":
