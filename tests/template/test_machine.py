@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import types
 import unittest
 import unittest.mock
 
@@ -263,6 +264,22 @@ class Hooks(Case):
         os.environ["MUSTER_START_LIMIT_SECONDS"] = "9"
         self.api.answers["/runner/job-started"] = [(429, {}), (500, "x"), (200, {})]
         self.assertEqual(self.hook("job-started"), (0, "Muster does not answer yet (status 429); asking again.\n"))
+
+    def test_two_minutes_without_the_runner_api_cost_two_minutes(self):
+        """And at most one pause more: to a job that is to start, and to a machine that is to register."""
+        now = [0.0]
+        clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+        answers = lambda *_: (200, {}) if now[0] >= 120 else (503, {})
+        for limit in ("START", "REGISTER"):
+            del os.environ[f"MUSTER_{limit}_LIMIT_SECONDS"]
+        with unittest.mock.patch.multiple(self.machine, time=clock, ask=answers, agents_version=lambda: None):
+            hook = unittest.mock.Mock()
+            self.assertEqual(self.machine.Hook.may_start(hook, EVENT), "")
+            self.assertTrue(120 <= now[0] <= 120 + 12, now)
+            hook.tell.assert_called_once()  # the job's log says it once
+            now[0] = 0.0
+            self.assertEqual(self.machine.register(), {})
+            self.assertTrue(120 <= now[0] <= 120 + 32, now)
 
     def test_lasting_silence_is_a_no(self):
         self.api.answers["/runner/job-started"] = [(500, {})]
