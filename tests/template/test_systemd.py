@@ -235,6 +235,11 @@ class Machine(unittest.TestCase):
         self.assertNotIn("next step", out["agent"])
         self.assertEqual(events[-1], "exited")
 
+    def test_a_job_that_replaces_its_agent_ends_its_machine(self):
+        """What it leaves behind, in whatever session, ends with the unit."""
+        events, out, _ = self.boot("setsid bash -c 'echo another agent; sleep 600; echo lives on' &\nsleep 0.5; kill -KILL $$")
+        self.assertEqual((events[-1], out["agent"]), ("exited", "another agent\n"))
+
     def test_an_agent_that_is_too_old_says_so(self):
         """That systemd knows the end of its program before it runs what follows on it."""
         events, out, _ = self.boot('sleep 1; exit "${ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE:+7}"')
