@@ -58,6 +58,10 @@ mutants: python ## Plant known bugs in a copy of the rules; each must be found w
 soak: python ## What takes long: SEEDS days beside the commit BASE, planted bugs, more stories and worlds; one page
 	tests/soak --seeds $(or $(SEEDS),20000) --base $(or $(BASE),HEAD^)
 
+.PHONY: workflows
+workflows: ## Everyday workflows on a machine's root (ROOT=folder, else Debian 12 is made); root, Debian's packages
+	tests/machine/workflows $(ROOT)
+
 .PHONY: bench
 bench: ## Measure the functions as Lambda would run them; on a quiet machine
 	cargo build $(FUNCTIONS_BUILD) -p muster-bench
