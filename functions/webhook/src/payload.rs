@@ -41,6 +41,10 @@ struct WorkflowJob {
     run_attempt: Option<u32>,
     #[serde(default)]
     name: Option<String>,
+    #[serde(default)]
+    workflow_name: Option<String>,
+    #[serde(default)]
+    head_branch: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     labels: Vec<String>,
     #[serde(default)]
@@ -143,7 +147,9 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
         installation: payload.installation.map(|installation| InstallationId(installation.id)),
         run: job.run_id,
         attempt: job.run_attempt.unwrap_or(1),
-        name: job.name.unwrap_or_default().chars().take(MAX_NAME).collect::<String>().into(),
+        name: kept(&job.name.unwrap_or_default()).into(),
+        workflow: job.workflow_name.filter(|name| !name.is_empty()).map(|name| kept(&name).into()),
+        branch: job.head_branch.filter(|name| !name.is_empty()).map(|name| kept(&name).into()),
         labels: Labels::new(&job.labels),
         // Zero, beside an empty name, in the end of a job that no runner took.
         runner_id: job.runner_id.filter(|id| *id != 0 && runner.is_some()).map(RunnerId),
@@ -154,6 +160,10 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
         started_at: job.started_at.filter(|_| status >= JobStatus::InProgress).map(time),
         completed_at: job.completed_at.map(time),
     })))
+}
+
+fn kept(text: &str) -> String {
+    text.chars().take(MAX_NAME).collect()
 }
 
 fn time(timestamp: jiff::Timestamp) -> Time {

@@ -90,6 +90,8 @@ fn every_field_of_the_samples_arrives() {
             run: number(&job["run_id"]),
             attempt: 1,
             name: text(&job["name"]).expect("a name").into(),
+            workflow: text(&job["workflow_name"]).map(Into::into),
+            branch: text(&job["head_branch"]).map(Into::into),
             labels: Labels::new(["linux", "self-hosted", "x64"]),
             runner: text(&job["runner_name"]),
             runner_id: job["runner_id"].as_u64().map(RunnerId),
@@ -111,6 +113,8 @@ fn what_github_may_leave_out_is_not_missed() {
     for field in [
         "run_attempt",
         "name",
+        "workflow_name",
+        "head_branch",
         "labels",
         "runner_name",
         "runner_id",
@@ -126,6 +130,8 @@ fn what_github_may_leave_out_is_not_missed() {
     for field in [
         "run_attempt",
         "name",
+        "workflow_name",
+        "head_branch",
         "labels",
         "runner_name",
         "runner_id",

@@ -259,6 +259,8 @@ pub(crate) fn job(n: u32) -> Job {
         run: 3,
         attempt: 1,
         name: "build".into(),
+        workflow: Some("CI".into()),
+        branch: Some("main".into()),
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,
         runner_id: None,

@@ -72,6 +72,10 @@ struct Job {
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
+    workflow_name: Option<String>,
+    #[serde(default)]
+    head_branch: Option<String>,
+    #[serde(default)]
     labels: Option<Vec<String>>,
     #[serde(default)]
     created_at: Option<jiff::Timestamp>,
@@ -134,7 +138,10 @@ impl Job {
     }
 
     fn event(self, of: &Repository, installation: Option<InstallationId>) -> JobEvent {
-        let name: String = self.name.unwrap_or_default().chars().take(MAX_NAME).collect();
+        let kept = |text: String| text.chars().take(MAX_NAME).collect::<String>();
+        let shown = |text: Option<String>| {
+            text.filter(|text| !text.is_empty()).map(|text| kept(text).into())
+        };
         JobEvent {
             key: JobKey { repository: of.id, job: self.id },
             status: JobStatus::Queued,
@@ -144,7 +151,9 @@ impl Job {
             installation,
             run: self.run_id,
             attempt: self.run_attempt.unwrap_or(1),
-            name: name.into(),
+            name: kept(self.name.unwrap_or_default()).into(),
+            workflow: shown(self.workflow_name),
+            branch: shown(self.head_branch),
             labels: Labels::new(self.labels.unwrap_or_default()),
             runner: None,
             runner_id: None,

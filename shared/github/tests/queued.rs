@@ -37,6 +37,7 @@ fn runs(total: usize, runs: &[Value]) -> Value {
 fn job(id: u64, run: u64, status: &str, labels: Value) -> Value {
     json!({
         "id": id, "run_id": run, "run_attempt": 2, "name": "build", "status": status,
+        "workflow_name": "ci", "head_branch": "main",
         "conclusion": null, "created_at": "2026-11-01T10:00:05Z",
         "started_at": "2026-11-01T10:00:05Z", "completed_at": null, "labels": labels,
         "runner_id": null, "runner_name": null, "runner_group_id": null, "steps": [],
@@ -59,6 +60,8 @@ fn event(job: u64, run: u64) -> JobEvent {
         run,
         attempt: 2,
         name: "build".into(),
+        workflow: Some("ci".into()),
+        branch: Some("main".into()),
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,
         runner_id: None,

@@ -113,6 +113,8 @@ pub fn event(n: u64, status: JobStatus) -> JobEvent {
         run: 9_007_199_254_740_993,
         attempt: 1,
         name: "build 👷".into(),
+        workflow: Some("CI".into()),
+        branch: Some("main".into()),
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,
         runner_id: None,

@@ -89,6 +89,8 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
         run: older.run.max(newer.run),
         attempt: older.attempt.max(newer.attempt),
         name: newer.name,
+        workflow: newer.workflow.or(older.workflow),
+        branch: newer.branch.or(older.branch),
         labels: if newer.labels.is_empty() { older.labels } else { newer.labels },
         runner: newer.runner.or(older.runner),
         runner_id,
@@ -101,8 +103,9 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
 
 /// The status, and then all texts: by these an event stands above another.
 fn texts(event: &JobEvent) -> impl Ord + '_ {
-    let JobEvent { status, repository, name, labels, runner, runner_id, conclusion, .. } = event;
-    (status, repository, name, labels, runner, runner_id, conclusion)
+    let JobEvent { status, repository, name, workflow, branch, labels, .. } = event;
+    let JobEvent { runner, runner_id, conclusion, .. } = event;
+    (status, repository, name, workflow, branch, labels, runner, runner_id, conclusion)
 }
 
 fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {

@@ -53,6 +53,12 @@ pub struct JobEvent {
     pub attempt: u32,
     /// The job's name. Text of the workflow's author: shown, never interpreted.
     pub name: Arc<str>,
+    /// The name of its workflow, and the branch of its run. Text of the workflow's author, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Arc<str>>,
+    /// See `workflow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Arc<str>>,
     /// The labels of `runs-on`. Empty in some `completed` events (ARC #1370).
     pub labels: Labels,
     /// The runner that took the job, by name.

@@ -180,6 +180,8 @@ impl World {
             run: job.run_id,
             attempt: job.run_attempt,
             name: plan.name.clone(),
+            workflow: Some(job.spec.workflow.as_str()).filter(|it| !it.is_empty()).map(Into::into),
+            branch: None,
             labels: if unlabelled { Labels::default() } else { plan.labels.clone() },
             runner: job.runner.as_ref().map(|runner| runner.name.clone()),
             runner_id: job.runner.as_ref().map(|runner| RunnerId(runner.id)),

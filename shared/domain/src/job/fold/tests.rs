@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::ids::{InstallationId, JobKey, RunnerId};
 use crate::job::PassedOver;
@@ -17,6 +19,8 @@ fn event(status: JobStatus) -> JobEvent {
         run: 3,
         attempt: 1,
         name: "build".into(),
+        workflow: (status >= JobStatus::InProgress).then(|| "CI".into()),
+        branch: (status <= JobStatus::InProgress).then(|| "main".into()),
         // Some `completed` events carry no labels.
         labels: match status {
             JobStatus::Completed => Labels::default(),
@@ -60,7 +64,8 @@ fn in_every_order(events: &[JobEvent; 4], expected: &JobEvent) {
 fn every_order_and_repetition_ends_in_the_same_job() {
     use JobStatus::{Completed, InProgress, Queued, Waiting};
     let events = [Waiting, Queued, InProgress, Completed].map(event);
-    let expected = JobEvent { labels: Labels::new(["linux"]), ..event(Completed) };
+    let branch = Some("main".into());
+    let expected = JobEvent { labels: Labels::new(["linux"]), branch, ..event(Completed) };
     in_every_order(&events, &expected);
 }
 
@@ -79,8 +84,10 @@ fn the_texts_are_those_of_the_higher_status() {
         named(InProgress, "acme/web-b", "b"),
         JobEvent { runner: None, runner_id: None, ..named(Completed, "acme/web-a", "a") },
     ];
+    let branch: Option<Arc<str>> = Some("main".into());
     let expected = JobEvent {
         labels: Labels::new(["linux"]),
+        branch: branch.clone(),
         runner: events[2].runner.clone(),
         runner_id: events[2].runner_id,
         ..events[3].clone()
@@ -88,7 +95,8 @@ fn the_texts_are_those_of_the_higher_status() {
     in_every_order(&events, &expected);
     let [waiting, queued, started, ended] = events;
     let elsewhere = JobEvent { runner: Some("default-a-0-1".into()), ..ended };
-    let expected = JobEvent { labels: Labels::new(["linux"]), ..elsewhere.clone() };
+    let labels = Labels::new(["linux"]);
+    let expected = JobEvent { labels, branch, ..elsewhere.clone() };
     in_every_order(&[waiting, queued, started, elsewhere], &expected);
 }
 
