@@ -183,6 +183,9 @@ struct Envelope {
     source: String,
     #[serde(rename = "detail-type")]
     detail_type: String,
+    /// When it happened.
+    #[serde(default)]
+    time: Option<String>,
     detail: Detail,
 }
 
@@ -217,7 +220,9 @@ fn read(record: &SqsMessage) -> Result<ReapMessage, MessageError> {
         SPOT_WARNING => SPOT_INTERRUPTION.to_owned(),
         _ => envelope.detail.state.unwrap_or(envelope.detail_type),
     };
-    Ok(ReapMessage::MachineChanged { machine: envelope.detail.instance_id, what })
+    // Nothing is decided by it: one that cannot be read is none.
+    let at = envelope.time.and_then(|time| time.parse().ok());
+    Ok(ReapMessage::MachineChanged { machine: envelope.detail.instance_id, what, at })
 }
 
 #[cfg(test)]
@@ -239,15 +244,22 @@ mod tests {
     #[test]
     fn ec2s_events_name_their_machine() {
         let cases = [
-            (include_str!("../../../events/reaper-ec2-state-change.json"), "shutting-down"),
-            (include_str!("../../../events/reaper-spot-warning.json"), SPOT_INTERRUPTION),
+            (
+                include_str!("../../../events/reaper-ec2-state-change.json"),
+                ("shutting-down", "2026-11-21T09:20:04.000Z"),
+            ),
+            (
+                include_str!("../../../events/reaper-spot-warning.json"),
+                (SPOT_INTERRUPTION, "2026-11-21T09:18:00.000Z"),
+            ),
         ];
-        for (event, expected) in cases {
+        for (event, (expected, when)) in cases {
             let read = messages(event);
-            let [Ok(ReapMessage::MachineChanged { machine, what })] = &read[..] else {
+            let [Ok(ReapMessage::MachineChanged { machine, what, at })] = &read[..] else {
                 panic!("{read:?}")
             };
             assert_eq!((machine.as_str(), what.as_str()), ("i-0a1b2c3d4e5f60718", expected));
+            assert_eq!(at.map(|at| at.to_string()).as_deref(), Some(when));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_domain::ec2::Make;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -43,7 +44,10 @@ impl<E: Ends> Compute for E {
     async fn launch(&self, _: &LaunchId, _: &LaunchRequest) -> Result<LaunchAnswer, LaunchError> {
         unreachable!("nothing is launched")
     }
-    async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
+    async fn find_launched(
+        &self,
+        _: &LaunchId,
+    ) -> Result<BTreeMap<MachineId, Make>, ProviderError> {
         unreachable!("nothing is looked for")
     }
     async fn machine(&self, _: &MachineId) -> Result<MachineSeen, ProviderError> {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, MachineId, PoolName};
 use crate::job::JobEvent;
+use crate::time::Time;
 
 /// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One
 /// function takes both, and the type tells them apart.
@@ -78,6 +79,9 @@ pub enum ReapMessage {
         machine: MachineId,
         /// EC2's word for its state, or [`SPOT_INTERRUPTION`].
         what: String,
+        /// When it happened, where EC2 tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Time>,
     },
 }
 

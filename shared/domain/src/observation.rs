@@ -1,6 +1,6 @@
 //! What a pass sees. Every field starts as "not looked"; silence is never taken for absence.
 
-use crate::ec2::{ErrorClass, StateReason};
+use crate::ec2::{ErrorClass, Make, StateReason};
 use crate::ids::RunnerId;
 use crate::instance::ErrorDetail;
 use crate::launch::LaunchState;
@@ -51,11 +51,13 @@ pub struct MachineSeen {
     pub state: Machine,
     /// Why it is there, for a machine that EC2 or somebody has moved.
     pub reason: Option<StateReason>,
+    /// What it is.
+    pub make: Make,
 }
 
 impl From<Machine> for MachineSeen {
     fn from(state: Machine) -> Self {
-        Self { state, reason: None }
+        Self { state, reason: None, make: Make::default() }
     }
 }
 
@@ -119,6 +121,8 @@ pub struct Observation {
     pub machine_hint: bool,
     /// EC2's own event says that the machine ends, or has ended.
     pub machine_told_gone: bool,
+    /// When, as that event says.
+    pub machine_ended_at: Option<Time>,
     /// The message says that EC2 takes the machine back in two minutes.
     pub spot_notice: bool,
     /// The machine is not what its pool wants any more, or its pool wants none: see
@@ -132,6 +136,8 @@ pub struct Observation {
     pub machine: Look<Machine>,
     /// Why the machine is there, as the same answer says.
     pub machine_reason: Option<StateReason>,
+    /// What the machine is, as the same answer says.
+    pub machine_make: Make,
     /// What stands on the machine's console.
     pub console: Look<String>,
     /// GitHub's view of the runner.
@@ -167,6 +173,7 @@ impl Observation {
         Self {
             machine_hint: self.machine_hint,
             machine_told_gone: self.machine_told_gone,
+            machine_ended_at: self.machine_ended_at,
             spot_notice: self.spot_notice,
             deregistration,
             termination: self.termination.clone(),

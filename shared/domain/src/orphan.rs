@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
 use crate::absence::Absence;
+use crate::ec2::Make;
 use crate::ids::{InstanceName, LaunchId, MachineId};
 use crate::instance::ErrorDetail;
 use crate::time::Time;
@@ -20,6 +21,13 @@ pub struct Orphan {
     /// The launch that made it. None for a machine that carries our stack's tag and that no launch
     /// made: it is told of, and never ended.
     pub launch: Option<LaunchId>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Make::is_unknown")]
+    pub make: Make,
+    /// Since when no record answers for what it costs: since EC2 launched it, or since a record gave
+    /// it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs_since: Option<Time>,
     /// When it was entered.
     pub since: Time,
     /// How often termination failed since then.
@@ -35,12 +43,14 @@ pub struct Orphan {
 impl Orphan {
     /// A machine that EC2 lists and no record knows.
     #[must_use]
-    pub const fn found(machine: MachineId, launch: Option<LaunchId>, now: Time) -> Self {
+    pub fn found(machine: MachineId, launch: Option<LaunchId>, now: Time) -> Self {
         Self {
             schema: SCHEMA,
             machine,
             instance: None,
             launch,
+            make: Make::default(),
+            costs_since: None,
             since: now,
             attempts: 0,
             last_error: None,

@@ -1,12 +1,14 @@
 //! Launching: CreateFleet of type `instant`.
 
+use std::collections::BTreeMap;
+
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::{
     CapacityReservationOptionsRequest, CreateFleetError, CreateFleetInstance,
     DefaultTargetCapacityType, FleetBlockDeviceMappingRequest,
     FleetCapacityReservationUsageStrategy, FleetEbsBlockDeviceRequest,
     FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
-    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType,
+    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType, InstanceLifecycle,
     InstanceRequirementsRequest, InstanceType, MemoryMiBRequest, OnDemandOptionsRequest,
     Placement as Ec2Placement, ResourceType, SpotAllocationStrategy, SpotOptionsRequest, Tag,
     TagSpecification, TargetCapacitySpecificationRequest, Tenancy, VCpuCountRangeRequest,
@@ -14,7 +16,7 @@ use aws_sdk_ec2::types::{
 };
 use muster_control::causes::with_causes;
 use muster_domain::ec2::classify::classify_part;
-use muster_domain::ec2::{ErrorClass, Market, Override};
+use muster_domain::ec2::{ErrorClass, Make, Market, Override};
 use muster_domain::ids::LaunchId;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::pool::{Allocation, Disk, Image, Placement, Requirements};
@@ -53,10 +55,12 @@ pub(crate) async fn create(
         let (class, fault) = classified("CreateFleet", &error);
         LaunchError::new(class, fault.code, fault.message)
     })?;
-    let mut machines = Vec::new();
-    for id in answer.instances().iter().flat_map(CreateFleetInstance::instance_ids) {
+    let mut machines = BTreeMap::new();
+    let of_groups = answer.instances().iter();
+    let ids = of_groups.flat_map(|group| group.instance_ids().iter().map(move |id| (group, id)));
+    for (group, id) in ids {
         match id.parse() {
-            Ok(machine) => machines.push(machine),
+            Ok(machine) => drop(machines.insert(machine, make(group))),
             // Lost for this answer, not for good: the sweep finds machines by their tag.
             Err(error) => tracing::error!(
                 error = with_causes(&error),
@@ -196,6 +200,22 @@ fn target(request: &LaunchRequest) -> TargetCapacitySpecificationRequest {
 fn tagged(kind: ResourceType, request: &LaunchRequest) -> TagSpecification {
     let tags = request.tags.iter().map(|(key, value)| Tag::builder().key(key).value(value).build());
     TagSpecification::builder().resource_type(kind).set_tags(Some(tags.collect())).build()
+}
+
+/// What EC2 says of the machines of a type in a place. The zone stands there where the request had
+/// named it, by all that AWS documents; for a subnet a look at the machine tells it.
+fn make(group: &CreateFleetInstance) -> Make {
+    let choice = group.launch_template_and_overrides().and_then(|both| both.overrides());
+    let zone = choice.and_then(|choice| choice.availability_zone());
+    Make {
+        kind: group.instance_type().map(|kind| kind.as_str().into()),
+        zone: zone.map(Into::into),
+        market: match group.lifecycle() {
+            Some(InstanceLifecycle::Spot) => Some(Market::Spot),
+            Some(InstanceLifecycle::OnDemand) => Some(Market::OnDemand),
+            _ => None,
+        },
+    }
 }
 
 /// An error of one type in one subnet.

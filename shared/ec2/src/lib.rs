@@ -22,8 +22,8 @@ use muster_aws::SdkConfig;
 use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::Failure;
 use muster_control::ports::{Catalogue, Compute, ListedMachine, Page, Refusal, ShownMachine};
-use muster_domain::ec2::ErrorClass;
 use muster_domain::ec2::classify::classify;
+use muster_domain::ec2::{ErrorClass, Make};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -64,7 +64,10 @@ impl Compute for Ec2 {
         fleet::create(&self.client, id, request).await
     }
 
-    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
+    async fn find_launched(
+        &self,
+        id: &LaunchId,
+    ) -> Result<BTreeMap<MachineId, Make>, ProviderError> {
         machines::of_launch(self, id).await
     }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
-use aws_sdk_ec2::types::{Filter, Instance, InstanceState, InstanceStateName, Reservation};
+use aws_sdk_ec2::types::{
+    Filter, Instance, InstanceLifecycleType, InstanceState, InstanceStateName, Reservation,
+};
 use muster_control::ports::{ListedMachine, NOT_FOUND, Page, Refusal, ShownMachine};
-use muster_domain::ec2::ErrorClass;
-use muster_domain::ec2::StateReason;
+use muster_domain::ec2::{ErrorClass, Make, Market, StateReason};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
@@ -26,14 +27,19 @@ const PRESENT: [InstanceStateName; 4] = [
 /// How many entries a page holds. Describing with filters and pages has the larger bucket.
 pub(crate) const PAGE: i32 = 500;
 
-pub(crate) async fn of_launch(ec2: &Ec2, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
+pub(crate) async fn of_launch(
+    ec2: &Ec2,
+    id: &LaunchId,
+) -> Result<BTreeMap<MachineId, Make>, ProviderError> {
     let launch = filter(&format!("tag:{LAUNCH_TAG}"), [id.as_str()]);
-    let mut machines = Vec::new();
+    let mut machines = BTreeMap::new();
     let mut page = None;
     loop {
         let answer = describe_present(ec2, Some(launch.clone()), page).await?;
-        machines
-            .extend(instances(&answer).filter_map(|instance| instance.instance_id()?.parse().ok()));
+        machines.extend(instances(&answer).filter_map(|instance| {
+            let id = instance.instance_id()?.parse().ok()?;
+            Some((id, make_of(instance)))
+        }));
         page = next_page(&answer);
         if page.is_none() {
             return Ok(machines);
@@ -69,7 +75,7 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Prov
     let reason = instance.state_reason().and_then(|reason| {
         Some(StateReason::new(reason.code()?, reason.message().unwrap_or_default()))
     });
-    Ok(MachineSeen { state, reason })
+    Ok(MachineSeen { state, reason, make: make_of(&instance) })
 }
 
 /// By a filter: an id that EC2 does not know would fail a call that names it. Fewer than a page.
@@ -232,11 +238,26 @@ fn listed(instance: &Instance) -> Option<ListedMachine> {
         state: machine_of(instance.state())?,
         launched_at: Time::from_millis(instance.launch_time()?.to_millis().ok()?),
         launch: launch_of(instance),
+        make: make_of(instance),
     })
 }
 
 fn launch_of(instance: &Instance) -> Option<LaunchId> {
     tag(instance, LAUNCH_TAG)?.parse().ok()
+}
+
+/// EC2 calls the lifecycle of an on-demand machine nothing at all.
+fn make_of(instance: &Instance) -> Make {
+    let zone = instance.placement().and_then(|place| place.availability_zone());
+    Make {
+        kind: instance.instance_type().map(|kind| kind.as_str().into()),
+        zone: zone.map(Into::into),
+        market: match instance.instance_lifecycle() {
+            Some(InstanceLifecycleType::Spot) => Some(Market::Spot),
+            None => Some(Market::OnDemand),
+            Some(_) => None,
+        },
+    }
 }
 
 /// None for a state that is not known: nothing is decided on it.

@@ -168,7 +168,11 @@ async fn a_reap_message_arrives_whole<W: QueueWorld>(world: &W) {
 
 async fn a_machines_change_arrives_whole<W: QueueWorld>(world: &W) {
     let machine = crate::records::machine(1);
-    reap_arrives(world, ReapMessage::MachineChanged { machine, what: "not listed".into() }).await;
+    reap_arrives(
+        world,
+        ReapMessage::MachineChanged { machine, what: "not listed".into(), at: None },
+    )
+    .await;
 }
 
 async fn the_queues_are_apart<W: QueueWorld>(world: &W) {

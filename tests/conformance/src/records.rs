@@ -1,7 +1,7 @@
 //! Records to write, by a number that is also the second of their making.
 
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::ec2::{ErrorClass, Market, Override};
+use muster_domain::ec2::{ErrorClass, Make, Market, Override};
 use muster_domain::ids::{InstallationId, JobKey, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, Slot};
 use muster_domain::job::labels::Labels;
@@ -70,7 +70,17 @@ pub fn planned(n: u32, claim: Option<JobKey>) -> Instance {
 pub fn running(n: u32, claim: Option<JobKey>) -> Instance {
     let mut instance = planned(n, claim);
     instance.bind(machine(n), at(n + 3), &Timings::default());
+    instance.make = make();
     instance
+}
+
+/// What every machine is.
+fn make() -> Make {
+    Make {
+        kind: Some("m7i.large".into()),
+        zone: Some("us-east-1a".into()),
+        market: Some(Market::Spot),
+    }
 }
 
 /// A slot whose launch failed once.
@@ -173,6 +183,8 @@ pub fn orphan(n: u32) -> Orphan {
         machine: machine(n),
         instance: Some(planned(n, None).name),
         launch: Some(planned(n, None).launch),
+        make: make(),
+        costs_since: Some(at(n)),
         since: at(n),
         attempts: 0,
         last_error: None,

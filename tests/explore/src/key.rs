@@ -173,6 +173,8 @@ impl<'a> Key<'a> {
             agent: _,
             started,
             github_job,
+            // For the record of usage.
+            ran: _,
             github_completed_at,
             // No pool of these worlds keeps the machine of a failed job.
             failed: _,

@@ -95,7 +95,7 @@ pub enum Event {
     /// A launch that the caller took for lost takes effect.
     LateLaunch(u32),
     /// A message reaches the reap queue from EC2.
-    StateEvent(u32, u8),
+    StateEvent(u32, u8, Millis),
     /// An operator orders something.
     Operator(u32),
     /// A fault window opens or closes.

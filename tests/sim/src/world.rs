@@ -392,7 +392,7 @@ impl World {
             Event::Webhook(delivery) => self.start(Task::Function(Call::Webhook(delivery)), 0),
             Event::Machine(machine, arrival) => self.machine_arrives(machine, arrival),
             Event::LateLaunch(number) => self.late_launch(number),
-            Event::StateEvent(machine, what) => self.state_event(machine, what),
+            Event::StateEvent(machine, what, at) => self.state_event(machine, what, at),
             Event::Operator(number) => self.start(Task::Function(Call::Operator(number)), 0),
             Event::Window(number) => self.window(number),
             Event::Weather(number) => self.fault_rates = self.weathers[number as usize].clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::ec2::ErrorClass;
+use muster_domain::ec2::{ErrorClass, Make};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -22,6 +22,8 @@ pub struct ListedMachine {
     pub launched_at: Time,
     /// The tag `muster:launch`, where it is one of ours.
     pub launch: Option<LaunchId>,
+    /// What it is.
+    pub make: Make,
 }
 
 /// A machine that was asked for by its id.
@@ -46,7 +48,10 @@ pub trait Compute {
     ) -> Result<LaunchAnswer, LaunchError>;
     /// The machines that carry a launch's tag and are not gone. Late: not seeing one proves
     /// nothing.
-    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError>;
+    async fn find_launched(
+        &self,
+        id: &LaunchId,
+    ) -> Result<BTreeMap<MachineId, Make>, ProviderError>;
     /// The machine's state. `Absent` when EC2 does not know it.
     async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError>;
     /// What stands on the machine's console, as far as EC2 shows it. One call that nobody waits for

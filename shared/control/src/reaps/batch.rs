@@ -157,9 +157,9 @@ impl<P: Ports> Batch<'_, P> {
         let ticket = &received.ticket;
         let pass = match &received.message {
             ReapMessage::Reap { name, .. } => Ok(Some(Pass::new(name.clone(), ticket.clone()))),
-            ReapMessage::MachineChanged { machine, what } => {
+            ReapMessage::MachineChanged { machine, what, at } => {
                 tracing::info!(machine.id = %machine, what, "EC2 reported a change of a machine");
-                reap.machine_changed(machine, what, ticket).await
+                reap.machine_changed(machine, what, *at, ticket).await
             }
         };
         match pass {
@@ -239,7 +239,8 @@ mod tests {
     fn an_events_nonce_is_the_same_at_every_receive_and_differs_from_others() {
         let nonce = |id: &str, receives| {
             let machine = "i-0a1b2c3d4e5f60718".parse().expect("a machine");
-            let message = ReapMessage::MachineChanged { machine, what: "terminated".to_owned() };
+            let what = "terminated".to_owned();
+            let message = ReapMessage::MachineChanged { machine, what, at: None };
             Received::new(message, id, receives, String::new()).ticket.nonce
         };
         assert_eq!(nonce("a-1", 1), nonce("a-1", 2));

@@ -413,6 +413,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             .map(|machine| ReapMessage::MachineChanged {
                 machine: machine.clone(),
                 what: "not listed".to_owned(),
+                at: None,
             })
             .collect();
         Ok(self.context.queue.send_reap(&messages).await?)
@@ -484,7 +485,11 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         stray: &ListedMachine,
         now: Time,
     ) -> Result<Option<Stored<Orphan>>, PassError> {
-        let entry = Change::create(Orphan::found(stray.id.clone(), stray.launch.clone(), now));
+        let entry = Change::create(Orphan {
+            make: stray.make.clone(),
+            costs_since: Some(stray.launched_at),
+            ..Orphan::found(stray.id.clone(), stray.launch.clone(), now)
+        });
         let committed = match self.context.table.commit(&[entry.clone().into()]).await {
             Ok(committed) => committed,
             // It is there already, and the listing of the ledger was late.

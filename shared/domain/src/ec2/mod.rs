@@ -29,6 +29,38 @@ impl std::fmt::Display for Market {
     }
 }
 
+/// What a machine is, by EC2's own answers. What none of them has told is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Make {
+    /// `m7i.large`, say.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Arc<str>>,
+    /// `us-east-1a`, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Arc<str>>,
+    /// How it was bought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub market: Option<Market>,
+}
+
+impl Make {
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// This, and what only the other one knows.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self {
+            kind: self.kind.clone().or_else(|| other.kind.clone()),
+            zone: self.zone.clone().or_else(|| other.zone.clone()),
+            market: self.market.or(other.market),
+        }
+    }
+}
+
 /// One instance type in one subnet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Override {

@@ -3,8 +3,7 @@
 use super::record::{DeleteMark, DeleteReason, ErrorDetail, Order, Waiting};
 use super::{Instance, LAUNCH_ATTEMPTS, QUOTA_ATTEMPTS, State};
 use crate::backoff;
-use crate::ec2::ErrorClass;
-use crate::ec2::StateReason;
+use crate::ec2::{ErrorClass, Make, StateReason};
 use crate::ids::{LaunchId, MachineId};
 use crate::launch::LaunchError;
 use crate::time::Time;
@@ -19,6 +18,7 @@ impl Instance {
         self.tell(now, format!("machine {machine} bound"));
         self.machine = Some(machine);
         self.bound_at = Some(now);
+        self.bought_for_job = self.claim.is_some();
         self.attempts = 0;
         if self.state == State::Creating {
             self.move_to(State::Running, now, "machine launched");
@@ -26,6 +26,16 @@ impl Instance {
         } else {
             self.due_at = Some(now);
         }
+    }
+
+    /// EC2 says what the machine is. Its first word stays: a machine does not change.
+    pub(crate) fn note_make(&mut self, make: &Make) {
+        self.make = self.make.or(make);
+    }
+
+    /// EC2's event tells when the machine ended. Of its two, the one that came first in time.
+    pub(crate) fn note_end(&mut self, at: Time) {
+        self.ended_at = Some(self.ended_at.map_or(at, |known| known.min(at)));
     }
 
     /// Whether a machine of `launch` may be bound to it.

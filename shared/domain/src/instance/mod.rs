@@ -27,7 +27,7 @@ pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
 use crate::SCHEMA;
 use crate::absence::Absence;
-use crate::ec2::ErrorClass;
+use crate::ec2::{ErrorClass, Make};
 use crate::ids::{
     Entity, EntityKind, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName,
 };
@@ -106,6 +106,15 @@ pub struct Instance {
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
+    /// What the machine is.
+    #[serde(default, skip_serializing_if = "Make::is_unknown")]
+    pub make: Make,
+    /// It was bought for a job: it had a claim when it came.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bought_for_job: bool,
+    /// When it stopped costing, by EC2's own event: the earliest that was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Time>,
     /// When its machine got how far since then.
     #[serde(default, skip_serializing_if = "Phases::is_empty")]
     pub phases: Phases,
@@ -172,6 +181,9 @@ impl Instance {
             pool_generation: 0,
             machine: None,
             bound_at: None,
+            make: Make::default(),
+            bought_for_job: false,
+            ended_at: None,
             phases: Phases::default(),
             claim: slot.claim,
             claimed_at,
@@ -185,6 +197,7 @@ impl Instance {
                 agent: None,
                 started: None,
                 github_job: None,
+                ran: None,
                 github_completed_at: None,
                 failed: false,
                 exit: None,

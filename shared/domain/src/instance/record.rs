@@ -240,6 +240,10 @@ pub struct Runner {
     pub started: Option<StartedJob>,
     /// The job that GitHub's event says it took and has not completed.
     pub github_job: Option<JobKey>,
+    /// The job that it ran or runs, by GitHub's event alone: a job can tell as its machine what it
+    /// likes. Kept for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<JobKey>,
     /// When GitHub said `completed` for the job it took.
     pub github_completed_at: Option<Time>,
     /// GitHub says that this job failed.

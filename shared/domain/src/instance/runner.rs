@@ -431,6 +431,7 @@ impl Instance {
             || self.runner.github_completed_at.is_some()
             || self.runner.exit.is_some()
             || !self.state.is_live();
+        self.note_ran(job);
         if !known {
             self.runner.github_job = Some(job);
             if self.runner.state <= RunnerState::Idle {
@@ -451,6 +452,7 @@ impl Instance {
         timings: &Timings,
     ) -> bool {
         let new = self.runner.github_completed_at.is_none() && self.state.is_live();
+        self.note_ran(job);
         if new {
             self.runner.github_job = None;
             self.runner.github_completed_at = Some(now);
@@ -461,6 +463,13 @@ impl Instance {
             self.tell(now, format!("GitHub: job {job} completed"));
         }
         new
+    }
+
+    /// Also of an agent that ended before GitHub's event came. An ephemeral runner takes one job.
+    fn note_ran(&mut self, job: JobKey) {
+        if self.state.is_live() {
+            self.runner.ran.get_or_insert(job);
+        }
     }
 
     /// GitHub's word for the job's end is taken: see [`Runner::called_over`].

@@ -10,12 +10,13 @@ pub mod plan;
 pub mod trouble;
 pub mod verdict;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
-use crate::ec2::{ErrorClass, Market, Override};
+use crate::ec2::{ErrorClass, Make, Market, Override};
 use crate::ids::{InstanceName, LaunchId, MachineId, PoolName};
 use crate::pool::{Allocation, Disk, Image, Placement, Requirements};
 use crate::time::Time;
@@ -237,8 +238,9 @@ impl Launch {
 /// EC2's answer to a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LaunchAnswer {
-    /// The machines it launched. A replay may answer without them: AWS does not document it.
-    pub machines: Vec<MachineId>,
+    /// The machines it launched, and what each is. A replay may answer without them: AWS does not
+    /// document it.
+    pub machines: BTreeMap<MachineId, Make>,
     /// Definite errors of parts of the fleet, one per type and zone.
     pub errors: Vec<LaunchError>,
 }

@@ -94,6 +94,8 @@ fn failed(instance: &Instance, fault: &ErrorDetail, policy: &Policy<'_>, now: Ti
         machine: machine.clone(),
         instance: Some(instance.name.clone()),
         launch: Some(instance.launch.clone()),
+        make: instance.make.clone(),
+        costs_since: Some(now),
         since: now,
         attempts: next.attempts,
         last_error: Some(fault.clone()),

@@ -119,7 +119,22 @@ impl Policy<'_> {
 pub fn decide(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let step = next_step(instance, seen, policy, now);
     if seen.deletes_off && switched::asks_switch(instance, &step) {
-        return switched::held_back(instance, policy, now);
+        return noting(switched::held_back(instance, policy, now), seen);
+    }
+    noting(step, seen)
+}
+
+/// The step, with what EC2 has told of the machine beside it. No decision asks for that, and it
+/// costs no commit of its own on the way of a machine that ends.
+fn noting(mut step: Step, seen: &Observation) -> Step {
+    match &mut step {
+        Step::Act { next, .. } | Step::Rest(next) if next.machine().is_some() => {
+            next.note_make(&seen.machine_make);
+            if let Some(at) = seen.machine_ended_at {
+                next.note_end(at);
+            }
+        }
+        Step::Act { .. } | Step::Rest(_) | Step::Look(_) | Step::Done => {}
     }
     step
 }

@@ -82,6 +82,9 @@ fn changes(before: &Instance, next: &Instance) -> Vec<String> {
     let code = next.last_error.as_ref().map_or("", |fault| fault.code.as_str());
     word(before.last_error != next.last_error, format!("error {code}"));
     word(before.console != next.console, "console kept".to_owned());
+    let ended = next.ended_at.map_or(0, second);
+    word(before.ended_at != next.ended_at, format!("ended at {ended}"));
+    word(before.make != next.make, "is known".to_owned());
     word(before.spot_notice_at != next.spot_notice_at, "spot notice".to_owned());
     let since = |instance: &Instance| instance.absence.map(|absence| absence.since);
     let denied = if next.absence.is_some() { "absent" } else { "known again" };

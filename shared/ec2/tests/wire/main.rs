@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use muster_control::ports::{Catalogue as _, Compute as _};
 use muster_control::reaps::terminate;
-use muster_domain::ec2::{ErrorClass, Market, Override};
+use muster_domain::ec2::{ErrorClass, Make, Market, Override};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::{LaunchRequest, allocation};
 use muster_domain::observation::{Machine, ProviderError, Termination};
@@ -57,7 +57,10 @@ fn value<'a>(form: &'a Form, key: &str) -> Option<&'a str> {
 }
 
 const LAUNCHED: &str = "<CreateFleetResponse><fleetId>fleet-1</fleetId><fleetInstanceSet><item>\
-    <instanceIds><item>i-0123456789abcdef0</item></instanceIds></item></fleetInstanceSet><errorSet>\
+    <instanceIds><item>i-0123456789abcdef0</item></instanceIds><instanceType>m7i.large</instanceType>\
+    <lifecycle>on-demand</lifecycle><launchTemplateAndOverrides><overrides>\
+    <subnetId>subnet-a</subnetId></overrides></launchTemplateAndOverrides></item></fleetInstanceSet>\
+    <errorSet>\
     <item><errorCode>InsufficientInstanceCapacity</errorCode><errorMessage>none left</errorMessage>\
     <launchTemplateAndOverrides><overrides><instanceType>m7i.large</instanceType>\
     <subnetId>subnet-a</subnetId></overrides></launchTemplateAndOverrides></item></errorSet>\
@@ -260,7 +263,10 @@ async fn the_allocation_is_sent_as_ec2_spells_it() {
 async fn an_answer_can_hold_machines_and_errors_at_once() {
     let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
     let answer = stub.ec2.launch(&launch_id(), &request(Market::Spot)).await.expect("launched");
-    assert_eq!(answer.machines, [id()]);
+    // It names the subnet that was asked for, and no zone.
+    let kind = Some("m7i.large".into());
+    let make = Make { kind, zone: None, market: Some(Market::OnDemand) };
+    assert_eq!(answer.machines, [(id(), make)].into());
     assert_eq!(answer.errors.len(), 1);
     assert_eq!(answer.errors[0].class, ErrorClass::Capacity);
     assert_eq!(answer.errors[0].message, "none left");
@@ -298,7 +304,8 @@ async fn calls_with_effects_are_made_once_whatever_comes_back() {
 async fn questions_are_asked_again() {
     let running = described(&[instance(ID, "running", &[OURS])], "");
     let stub = Stub::new(vec![error(503, "RequestLimitExceeded"), silence(), running]).await;
-    assert_eq!(stub.ec2.machine(&id()).await, Ok(Machine::Running.into()));
+    let seen = stub.ec2.machine(&id()).await.expect("an answer");
+    assert_eq!(seen.state, Machine::Running);
     assert_eq!(stub.forms().len(), 3);
 }
 
@@ -366,7 +373,7 @@ async fn a_machine_is_what_it_is_only_if_it_is_ours_or_gone() {
         let stub = Stub::new(vec![described(&[instance(ID, state, tags)], "")]).await;
         let seen = stub.ec2.machine(&id()).await;
         match expected {
-            Some(machine) => assert_eq!(seen, Ok(machine.into()), "{state}"),
+            Some(machine) => assert_eq!(seen.map(|seen| seen.state), Ok(machine), "{state}"),
             None => {
                 assert!(matches!(seen, Err(ProviderError::Unavailable(_))), "{state}: {seen:?}");
             }
@@ -398,7 +405,8 @@ async fn listings_are_limited_to_the_stack_and_paged() {
 
     let stub = Stub::new(pages).await;
     let found = stub.ec2.find_launched(&launch_id()).await.expect("an answer");
-    assert_eq!(found, [id(), second.parse().expect("valid")]);
+    let both: Vec<MachineId> = found.into_keys().collect();
+    assert_eq!(both, [second.parse().expect("valid"), id()]);
     for form in stub.forms() {
         assert_eq!(value(&form, "Filter.1.Value.1"), Some("s1"));
         assert_eq!(value(&form, "Filter.3.Name"), Some("tag:muster:launch"));

@@ -29,8 +29,8 @@ pub(super) async fn a_replay_may_be_answered_without_machines<W: Ec2World>(world
     world.answer_replays_barely().await;
     let first = launched(world, "l-1", 2).await;
     let again = call(world, "l-1", 2).await.expect("answered");
-    assert_eq!(again.machines, []);
-    let found = world.ec2().find_launched(&id("l-1")).await.expect("an answer");
+    assert!(again.machines.is_empty());
+    let found = found(world, "l-1").await;
     assert_eq!(set(&found), set(&first));
     assert_eq!(world.living().await, 2);
 }
@@ -65,7 +65,7 @@ pub(super) async fn a_partial_answer_is_replayed_as_it_was<W: Ec2World>(world: &
     let first = call(world, "l-1", 4).await.expect("answered");
     world.mend().await;
     let again = call(world, "l-1", 4).await.expect("answered");
-    assert_eq!(set(&first.machines), set(&again.machines));
+    assert_eq!(first.machines, again.machines);
     assert_eq!(world.living().await, first.machines.len());
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn no_capacity_is_said_to_be_that<W: Ec2World>(world: &W) {
     match call(world, "l-1", 2).await {
         Err(error) => assert_eq!(error.class, ErrorClass::Capacity),
         Ok(answer) => {
-            assert_eq!(answer.machines, []);
+            assert!(answer.machines.is_empty());
             assert!(!answer.errors.is_empty());
             assert!(answer.errors.iter().all(|error| error.class == ErrorClass::Capacity));
         }
@@ -129,7 +129,7 @@ pub(super) async fn a_used_up_quota_is_said_to_be_that<W: Ec2World>(world: &W) {
     match call(world, "l-1", 2).await {
         Err(error) => assert_eq!(error.class, ErrorClass::Quota),
         Ok(answer) => {
-            assert_eq!(answer.machines, []);
+            assert!(answer.machines.is_empty());
             assert!(answer.errors.iter().all(|error| error.class == ErrorClass::Quota));
             assert!(!answer.errors.is_empty());
         }
@@ -144,7 +144,7 @@ pub(super) async fn an_account_without_the_spot_role_has_spot_nowhere_and_on_dem
 ) {
     world.lack_the_spot_role().await;
     let spot = call(world, "l-1", 2).await.expect("an answer of errors");
-    assert_eq!(spot.machines, []);
+    assert!(spot.machines.is_empty());
     let asked = request(world.stack(), "l-1", 2).overrides;
     let refused: Vec<_> = spot.errors.iter().filter_map(|error| error.place.clone()).collect();
     assert_eq!(refused, asked, "each place is refused by itself");
@@ -160,23 +160,37 @@ pub(super) async fn an_account_without_the_spot_role_has_spot_nowhere_and_on_dem
 pub(super) async fn machines_are_found_by_the_tag_of_their_launch<W: Ec2World>(world: &W) {
     let machines = launched(world, "l-1", 3).await;
     launched(world, "l-2", 2).await;
-    let found = world.ec2().find_launched(&id("l-1")).await.expect("an answer");
+    let found = found(world, "l-1").await;
     assert_eq!((found.len(), set(&found)), (3, set(&machines)));
+}
+
+/// The answer to a launch may leave out the zone, and nothing else; what it says stays true.
+pub(super) async fn a_machine_is_the_same_in_every_answer<W: Ec2World>(world: &W) {
+    let answer = call(world, "l-1", 2).await.expect("launched");
+    let found = world.ec2().find_launched(&id("l-1")).await.expect("an answer");
+    for listed in listed(world).await {
+        let whole = listed.make;
+        assert!(whole.kind.is_some() && whole.zone.is_some(), "{whole:?}");
+        assert_eq!(whole.market, Some(request(world.stack(), "l-1", 2).market));
+        assert_eq!(found[&listed.id], whole);
+        assert_eq!(world.ec2().machine(&listed.id).await.expect("an answer").make, whole);
+        let first = &answer.machines[&listed.id];
+        assert!(first.kind.is_some() && first.market.is_some(), "{first:?}");
+        assert_eq!(first.or(&whole), whole);
+    }
 }
 
 pub(super) async fn another_launch_finds_nothing<W: Ec2World>(world: &W) {
     launched(world, "l-1", 1).await;
     for other in ["l-2", "l-10", "l"] {
-        assert_eq!(world.ec2().find_launched(&id(other)).await, Ok(Vec::new()), "{other}");
+        assert_eq!(found(world, other).await, [], "{other}");
     }
 }
 
 pub(super) async fn ending_machines_are_not_found_by_tag<W: Ec2World>(world: &W) {
     let machines = launched(world, "l-1", 2).await;
     end(world, &machines[0]).await;
-    let found = world.ec2().find_launched(&id("l-1")).await.expect("an answer");
-    assert_eq!(found, machines[1..]);
+    assert_eq!(found(world, "l-1").await, machines[1..]);
     world.settle().await;
-    let found = world.ec2().find_launched(&id("l-1")).await.expect("an answer");
-    assert_eq!(found, machines[1..]);
+    assert_eq!(found(world, "l-1").await, machines[1..]);
 }

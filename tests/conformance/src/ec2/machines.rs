@@ -20,10 +20,10 @@ pub(super) async fn a_new_machine_may_be_unknown_at_first<W: Ec2World>(world: &W
 pub(super) async fn a_hidden_machine_is_in_no_list<W: Ec2World>(world: &W) {
     world.hide_new().await;
     let machine = one(world).await;
-    assert_eq!(world.ec2().find_launched(&id("one")).await, Ok(Vec::new()));
+    assert_eq!(found(world, "one").await, []);
     assert_eq!(listed(world).await, []);
     world.show().await;
-    assert_eq!(world.ec2().find_launched(&id("one")).await, Ok(vec![machine.clone()]));
+    assert_eq!(found(world, "one").await, [machine.clone()]);
     assert_eq!(listed_ids(world).await, [machine].into());
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn an_ended_machine_says_what_ended_it<W: Ec2World>(world: &W) 
     let machine = one(world).await;
     world.settle().await;
     let before = world.ec2().machine(&machine).await.expect("an answer");
-    assert_eq!(before, Machine::Running.into());
+    assert_eq!((before.state, before.reason), (Machine::Running, None));
     end(world, &machine).await;
     let after = world.ec2().machine(&machine).await.expect("an answer");
     let code = after.reason.as_ref().map(|reason| reason.code.as_str());

@@ -112,6 +112,7 @@ checks! { Ec2World:
     a_used_up_quota_is_said_to_be_that,
     an_account_without_the_spot_role_has_spot_nowhere_and_on_demand_everywhere,
     machines_are_found_by_the_tag_of_their_launch,
+    a_machine_is_the_same_in_every_answer,
     another_launch_finds_nothing,
     ending_machines_are_not_found_by_tag,
     a_new_machine_is_pending_and_then_runs,
@@ -171,7 +172,7 @@ async fn call<W: Ec2World>(
 async fn launched<W: Ec2World>(world: &W, token: &str, count: u32) -> Vec<MachineId> {
     let answer = call(world, token, count).await.expect("launched");
     assert_eq!((answer.machines.len(), answer.errors.len()), (count as usize, 0));
-    answer.machines
+    answer.machines.into_keys().collect()
 }
 
 async fn one<W: Ec2World>(world: &W) -> MachineId {
@@ -190,6 +191,12 @@ async fn state<W: Ec2World>(world: &W, machine: &MachineId) -> Machine {
 
 fn set(machines: &[MachineId]) -> BTreeSet<&MachineId> {
     machines.iter().collect()
+}
+
+/// The machines that a look by the tag of their launch shows.
+async fn found<W: Ec2World>(world: &W, token: &str) -> Vec<MachineId> {
+    let found = world.ec2().find_launched(&id(token)).await.expect("an answer");
+    found.into_keys().collect()
 }
 
 async fn listed<W: Ec2World>(world: &W) -> Vec<ListedMachine> {

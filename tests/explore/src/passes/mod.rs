@@ -215,7 +215,7 @@ async fn reap(
     let reap = Reap { context, deletes_off: false };
     // An error ends the invocation, and its message comes again: a pass may begin at any time.
     let pass = match (what, row.machine()) {
-        (Some(what), Some(machine)) => reap.machine_changed(machine, what, &TICKET).await,
+        (Some(what), Some(machine)) => reap.machine_changed(machine, what, None, &TICKET).await,
         _ => Ok(Some(ReapPass::new(row.name.clone(), TICKET))),
     };
     let Ok(Some(mut pass)) = pass else { return };

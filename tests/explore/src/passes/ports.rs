@@ -17,6 +17,7 @@ use muster_control::ports::{
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
+use muster_domain::ec2::Make;
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -110,7 +111,10 @@ impl Compute for Replayed<'_> {
     async fn launch(&self, _: &LaunchId, _: &LaunchRequest) -> Result<LaunchAnswer, LaunchError> {
         unreachable!("nothing is launched")
     }
-    async fn find_launched(&self, _: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
+    async fn find_launched(
+        &self,
+        _: &LaunchId,
+    ) -> Result<BTreeMap<MachineId, Make>, ProviderError> {
         unreachable!("nothing was launched")
     }
     async fn machine(&self, _: &MachineId) -> Result<MachineSeen, ProviderError> {

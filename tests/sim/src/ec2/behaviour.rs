@@ -74,7 +74,7 @@ impl World {
             let at = self.mishap(number, Arrival::Reclaimed);
             // The notice comes two minutes ahead.
             let notice = (at - 2 * MINUTE).max(self.now);
-            self.agenda.at(notice, Event::StateEvent(number, NOTICE));
+            self.agenda.at(notice, Event::StateEvent(number, NOTICE, notice));
         } else if is_spot && self.strikes(Fault::SpotWithoutNotice) {
             self.mishap(number, Arrival::Reclaimed);
         }

@@ -1,5 +1,7 @@
 //! `CreateFleet`: what befalls a call before EC2 carries it out, and after.
 
+use std::collections::BTreeMap;
+
 use muster_cloud::ec2::Ec2Error;
 use muster_domain::ec2::{ErrorClass, Market};
 use muster_domain::ids::LaunchId;
@@ -98,7 +100,7 @@ impl World {
             return Ok(answer);
         }
         self.may_name_no_place(&mut answer);
-        for _ in &answer.machines {
+        for _ in answer.machines.keys() {
             let number = u32::try_from(self.ec2.machines.len()).unwrap_or(u32::MAX);
             self.adopt(number, Some(id.clone()));
         }
@@ -120,7 +122,7 @@ impl World {
                 "You are not authorized to perform this operation.",
             )
         };
-        Some(LaunchAnswer { machines: Vec::new(), errors: vec![error] })
+        Some(LaunchAnswer { machines: BTreeMap::new(), errors: vec![error] })
     }
 
     /// An error of a fleet need not say where.

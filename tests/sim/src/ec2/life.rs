@@ -4,9 +4,10 @@ use muster_cloud::ec2::{End, InstanceState, PlaceSpec};
 use muster_domain::ids::LaunchId;
 use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
 use muster_domain::message::ReapMessage;
+use muster_domain::time::Time;
 
 use super::{EVENTS, Ec2, Machine, ZONES};
-use crate::agenda::{Arrival, Event, MINUTE, SECOND, Which};
+use crate::agenda::{Arrival, Event, MINUTE, Millis, SECOND, Which};
 use crate::fault::Fault;
 use crate::queue::Body;
 use crate::schedule::STACK;
@@ -163,14 +164,15 @@ impl World {
             } else {
                 self.between(100, 3_000)
             };
-            self.agenda.at(self.now + after, Event::StateEvent(number, event));
+            self.agenda.at(self.now + after, Event::StateEvent(number, event, self.now));
         }
     }
 
     /// `EventBridge` puts an event of EC2 into the reap queue.
-    pub fn state_event(&mut self, number: u32, what: u8) {
+    pub fn state_event(&mut self, number: u32, what: u8, at: Millis) {
         let machine = self.ec2.at(number).id.clone();
         let what = EVENTS[what as usize].to_owned();
-        self.enqueue(Which::Reap, Body::Reap(ReapMessage::MachineChanged { machine, what }));
+        let at = Some(Time::from_millis(at));
+        self.enqueue(Which::Reap, Body::Reap(ReapMessage::MachineChanged { machine, what, at }));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_cloud::ec2::{DescribeRequest, Described, InstancePage};
 use muster_control::ports::{Compute, ListedMachine, Page, Refusal, ShownMachine};
+use muster_domain::ec2::Make;
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::plan::STACK_TAG;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -118,6 +119,7 @@ impl Ec2 {
             state: words::shown(shown.state),
             launched_at: Time::from_millis(shown.instance.launched_at),
             launch: machine.launch.clone(),
+            make: words::make(shown.instance),
         })
     }
 
@@ -140,11 +142,12 @@ impl Ec2 {
 
 /// An answer in a few words.
 fn launched(answer: &Result<LaunchAnswer, LaunchError>) -> String {
-    let (machines, errors) = match answer {
-        Ok(answer) => (answer.machines.as_slice(), answer.errors.as_slice()),
-        Err(error) => ([].as_slice(), std::slice::from_ref(error)),
+    let errors = match answer {
+        Ok(answer) => answer.errors.as_slice(),
+        Err(error) => std::slice::from_ref(error),
     };
-    let machines = machines.iter().map(ToString::to_string);
+    let machines = answer.iter().flat_map(|answer| answer.machines.keys());
+    let machines = machines.map(ToString::to_string);
     let mut words: Vec<String> =
         machines.chain(errors.iter().map(|error| error.code.clone())).collect();
     // Of several places, often the same.
@@ -172,12 +175,15 @@ impl Compute for Door {
         .await
     }
 
-    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
+    async fn find_launched(
+        &self,
+        id: &LaunchId,
+    ) -> Result<BTreeMap<MachineId, Make>, ProviderError> {
         self.call(|world| {
             world.asked()?;
             world.ec2.cloud.toggles.page_limit = u32::MAX;
             let page = world.present(&self.sim.settings.stack, Some(id), None);
-            Ok(page.items.into_iter().map(|machine| machine.id).collect())
+            Ok(page.items.into_iter().map(|machine| (machine.id, machine.make)).collect())
         })
         .await
     }

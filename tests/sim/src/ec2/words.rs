@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use muster_cloud::ec2::{
     DescribeRequest, Described, Ec2Error, Filter, FleetAnswer, FleetConfig, FleetRequest,
-    FleetTags, InstanceState, LaunchTemplate, Market as Ec2Market, Override as Ec2Override,
-    STACK_TAG, TemplateRef,
+    FleetTags, Instance, InstanceState, LaunchTemplate, Market as Ec2Market,
+    Override as Ec2Override, STACK_TAG, TemplateRef,
 };
 use muster_domain::ec2::classify::{classify, classify_part};
-use muster_domain::ec2::{ErrorClass, Market, Override, StateReason};
+use muster_domain::ec2::{ErrorClass, Make, Market, Override, StateReason};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::plan::LAUNCH_TAG;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
@@ -40,7 +40,23 @@ pub(super) const fn shown(state: InstanceState) -> Shown {
 
 pub(super) fn seen(shown: &Described) -> MachineSeen {
     let reason = shown.reason().map(|reason| StateReason::new(&reason.code, &reason.message));
-    MachineSeen { state: self::shown(shown.state), reason }
+    MachineSeen { state: self::shown(shown.state), reason, make: make(shown.instance) }
+}
+
+/// What a machine is, as every look at it shows.
+pub(super) fn make(instance: &Instance) -> Make {
+    Make {
+        kind: Some(instance.instance_type.as_str().into()),
+        zone: Some(instance.zone.as_str().into()),
+        market: Some(market_of(instance.market)),
+    }
+}
+
+const fn market_of(market: Ec2Market) -> Market {
+    match market {
+        Ec2Market::Spot => Market::Spot,
+        Ec2Market::OnDemand => Market::OnDemand,
+    }
 }
 
 /// A request as it is sent. The launch's id is its client token.
@@ -87,7 +103,14 @@ pub(super) fn template(request: &LaunchRequest) -> LaunchTemplate {
 }
 
 pub(super) fn launched(answer: &FleetAnswer) -> LaunchAnswer {
-    let ids = answer.instances.iter().flat_map(|group| &group.ids);
+    let machines = answer.instances.iter().flat_map(|group| {
+        let make = Make {
+            kind: Some(group.instance_type.as_str().into()),
+            zone: group.choice.zone.as_deref().map(Into::into),
+            market: Some(market_of(group.market)),
+        };
+        group.ids.iter().filter_map(move |id| Some((id.parse().ok()?, make.clone())))
+    });
     let errors = answer.errors.iter().map(|error| {
         let text = |part: &Option<String>| part.as_deref().unwrap_or_default().into();
         let place = Override {
@@ -97,10 +120,7 @@ pub(super) fn launched(answer: &FleetAnswer) -> LaunchAnswer {
         let class = classify_part(Some(&error.code), &error.message);
         LaunchError { place: Some(place), ..LaunchError::new(class, &*error.code, &*error.message) }
     });
-    LaunchAnswer {
-        machines: ids.filter_map(|id| id.parse().ok()).collect(),
-        errors: errors.collect(),
-    }
+    LaunchAnswer { machines: machines.collect(), errors: errors.collect() }
 }
 
 /// What the error of a whole call means.

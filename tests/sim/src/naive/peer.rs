@@ -7,6 +7,7 @@ use muster_control::ports::{
     Refusal, Registrar, RunSeen, ShownMachine,
 };
 use muster_domain::agent::AgentDownload;
+use muster_domain::ec2::Make;
 use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
@@ -43,7 +44,10 @@ impl Compute for Peer<'_> {
         self.door.launch(&self.token(id), request).await
     }
 
-    async fn find_launched(&self, id: &LaunchId) -> Result<Vec<MachineId>, ProviderError> {
+    async fn find_launched(
+        &self,
+        id: &LaunchId,
+    ) -> Result<BTreeMap<MachineId, Make>, ProviderError> {
         self.door.find_launched(id).await
     }
 

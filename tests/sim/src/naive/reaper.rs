@@ -86,7 +86,10 @@ pub(super) async fn end_completed(door: &Door, batch: &[Received]) {
         let Ok(Some(row)) = row else { continue };
         // Its machine may be gone by now, and mostly is.
         let lives = match row.machine() {
-            Some(machine) => door.machine(machine).await == Ok(Machine::Running.into()),
+            Some(machine) => {
+                let seen = door.machine(machine).await;
+                seen.is_ok_and(|seen| seen.state == Machine::Running)
+            }
             None => false,
         };
         if let (true, Some(machine)) = (lives, row.machine()) {

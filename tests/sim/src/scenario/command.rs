@@ -313,7 +313,7 @@ impl Scenario {
         let machine = self.machine(number(machine)?)?;
         self.change(|world| {
             let now = world.now;
-            world.agenda.at(now, Event::StateEvent(machine, 4));
+            world.agenda.at(now, Event::StateEvent(machine, 4, now));
             world.agenda.at(now + 2 * MINUTE, Event::Machine(machine, Arrival::Reclaimed));
         });
         Ok(())

@@ -42,7 +42,7 @@ fn ended(end: End) -> (Instance, String) {
 
     let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
     let what = "shutting-down".to_owned();
-    let message = ReapMessage::MachineChanged { machine: machine.clone(), what };
+    let message = ReapMessage::MachineChanged { machine: machine.clone(), what, at: None };
     let ticket = Ticket { nonce: 1, receives: 1 };
     let received = [Received { message, ticket, receipt: "1".to_owned() }];
     let batch = Batch { context: Context::new(door, door, door, door, settings) };

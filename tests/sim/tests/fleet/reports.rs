@@ -139,7 +139,7 @@ fn no_report_keeps_the_place_of_a_machine_that_is_gone() {
         });
         for _ in 0..2 {
             let what = "terminated".to_owned();
-            let changed = ReapMessage::MachineChanged { machine: machine.clone(), what };
+            let changed = ReapMessage::MachineChanged { machine: machine.clone(), what, at: None };
             pass_beside(&bench, &row, changed, says);
         }
         assert_eq!(stored(&bench, &row).state(), State::Deleted, "beside {says:?}");

@@ -1,6 +1,6 @@
 //! Calls of EC2, and what their answers are on record.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::MachineId;
@@ -109,7 +109,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         let found = if launch.is_replay() || is_known {
             compute.find_launched(&launch.id).await.unwrap_or_default()
         } else {
-            Vec::new()
+            BTreeMap::new()
         };
         let answered = Answered { answer, found };
         let timings = &settings.timings_of(&launch.pool);
@@ -175,8 +175,8 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
 
     /// Machines of the answer that somebody owns by now, in one read.
     async fn owned_among(&self, answered: &Answered) -> Result<BTreeSet<MachineId>, PassError> {
-        let answer = answered.answer.iter().flat_map(|answer| &answer.machines);
-        let machines: Vec<MachineId> = answer.chain(&answered.found).cloned().collect();
+        let answer = answered.answer.iter().flat_map(|answer| answer.machines.keys());
+        let machines: Vec<MachineId> = answer.chain(answered.found.keys()).cloned().collect();
         Ok(self.pass.context.table.owners_of(&machines).await?.into_keys().collect())
     }
 }

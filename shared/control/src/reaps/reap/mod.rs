@@ -97,7 +97,7 @@ impl Pass {
 
 impl<P: Ports> Reap<'_, P> {
     /// A pass for the owner of a machine that something happened to: EC2's word for its state, or
-    /// [`SPOT_INTERRUPTION`]. A machine without an owner costs one read: the sweep looks after
+    /// [`SPOT_INTERRUPTION`], and when. A machine without an owner costs one read: the sweep looks after
     /// those.
     ///
     /// # Errors
@@ -106,11 +106,14 @@ impl<P: Ports> Reap<'_, P> {
         &self,
         machine: &MachineId,
         what: &str,
+        at: Option<Time>,
         ticket: &Ticket,
     ) -> Result<Option<Pass>, PassError> {
+        let told_gone = matches!(what, "shutting-down" | "terminated");
         let told = Observation {
             machine_hint: true,
-            machine_told_gone: matches!(what, "shutting-down" | "terminated"),
+            machine_told_gone: told_gone,
+            machine_ended_at: at.filter(|_| told_gone),
             spot_notice: what == SPOT_INTERRUPTION,
             ..Observation::default()
         };

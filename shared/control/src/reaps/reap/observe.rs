@@ -34,7 +34,9 @@ impl<P: Ports> Reap<'_, P> {
                     Some(machine) => self.context.compute.machine(machine).await,
                     None => Err(nothing_to_look_at(now, "DescribeInstances")),
                 };
-                seen.machine_reason = answer.as_ref().ok().and_then(|seen| seen.reason.clone());
+                let shown = answer.as_ref().ok();
+                seen.machine_reason = shown.and_then(|shown| shown.reason.clone());
+                seen.machine_make = shown.map(|shown| shown.make.clone()).unwrap_or_default();
                 seen.machine = answered(answer.map(|seen| seen.state));
             }
             Need::Console => {

@@ -3,8 +3,8 @@
 use crate::ec2::ErrorClass;
 use crate::instance::{DeleteMark, DeleteReason, Instance, LAUNCH_ATTEMPTS, Order, State, Waiting};
 use crate::testkit::{
-    Story, With, active, at, booting, creating, error, exited, fault, forced, idle, machine, plain,
-    refusal, retrying, slot, timings,
+    CLAIMED, Story, With, active, at, booting, creating, error, exited, fault, forced, idle,
+    machine, plain, refusal, retrying, slot, timings,
 };
 
 fn panics(instance: Instance, call: impl FnOnce(&mut Instance)) -> bool {
@@ -33,6 +33,15 @@ fn a_machine_is_bound_once_in_whatever_state_the_slot_is() {
     assert!(panics(bound, |i| i.bind(machine(5), at(8), &timings())));
     let deleted = creating().ordered(plain(60)).deleting(70).with(|i| i.to_deleted(at(71), "gone"));
     assert!(panics(deleted, |i| i.bind(machine(5), at(80), &timings())));
+}
+
+#[test]
+fn what_a_machine_was_bought_for_is_known_when_it_comes() {
+    let bought = creating().with(|i| i.bind(machine(4), at(7), &timings()));
+    assert!(bought.with(|i| i.clear_claim(at(8), "the job was cancelled")).bought_for_job);
+    let free = creating().with(|i| i.clear_claim(at(5), "the job was cancelled"));
+    let kept_idle = free.with(|i| i.bind(machine(4), at(7), &timings()));
+    assert!(!kept_idle.with(|i| i.set_claim(CLAIMED, at(8))).bought_for_job);
 }
 
 #[test]

@@ -322,11 +322,29 @@ fn github_reports_a_start_once() {
 
     let over = idle().with(|i| assert!(i.github_completed(CLAIMED, false, at(60), &timings())));
     let deleted = idle().ordered(plain(60)).deleting(61).with(|i| i.to_deleted(at(62), "gone"));
-    for (name, mut late) in [("completed", over), ("agent ended", exited()), ("deleted", deleted)] {
-        let before = late.clone();
+    let late = [
+        ("completed", over, Some(CLAIMED)),
+        ("agent ended", exited(), Some(OTHER)),
+        ("deleted", deleted, None),
+    ];
+    for (name, mut late, ran) in late {
+        let before = late.clone().with(|i| i.runner.ran = ran);
         assert!(!late.github_started(OTHER, at(90)), "{name}");
-        assert_eq!(late, before, "{name}");
+        assert_eq!(late, before, "{name}: nothing but which job it ran");
     }
+}
+
+/// The hook is the job's own machine, and could tell any story.
+#[test]
+fn which_job_ran_is_githubs_word_and_stays() {
+    assert_eq!(completed().runner.ran, None);
+    let started = active_by_github();
+    let ended = started.with(|i| assert!(i.github_completed(CLAIMED, false, at(90), &timings())));
+    let ended = ended.with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
+    let told_another = ended.with(|i| assert!(!i.github_started(OTHER, at(120))));
+    assert_eq!(told_another.runner.ran, Some(CLAIMED));
+    let only_end = idle().with(|i| assert!(i.github_completed(OTHER, true, at(60), &timings())));
+    assert_eq!(only_end.runner.ran, Some(OTHER));
 }
 
 #[test]

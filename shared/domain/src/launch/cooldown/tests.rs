@@ -5,7 +5,7 @@ use crate::ec2::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
     Throttle,
 };
-use crate::ec2::{ErrorClass, Market, Override};
+use crate::ec2::{ErrorClass, Make, Market, Override};
 use crate::launch::{Launch, LaunchAnswer, LaunchError};
 use crate::pool::{MarketPolicy, Pool, Requirements};
 use crate::testkit::{self, With, at, job, machine, pool, timings};
@@ -43,7 +43,8 @@ fn part(class: ErrorClass, place: Override) -> LaunchError {
 }
 
 fn answer(machines: u32, errors: Vec<LaunchError>) -> Result<LaunchAnswer, LaunchError> {
-    Ok(LaunchAnswer { machines: (0..machines).map(machine).collect(), errors })
+    let machines = (0..machines).map(|number| (machine(number), Make::default())).collect();
+    Ok(LaunchAnswer { machines, errors })
 }
 
 fn after(

@@ -1,8 +1,8 @@
 //! What EC2's answer means for a launch and its slots.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::ec2::ErrorClass;
+use crate::ec2::{ErrorClass, Make};
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
 use crate::launch::{Launch, LaunchAnswer, LaunchError};
@@ -29,7 +29,7 @@ pub struct Answered {
     /// The answer to this call.
     pub answer: Result<LaunchAnswer, LaunchError>,
     /// Machines found by tag, where that was looked at.
-    pub found: Vec<MachineId>,
+    pub found: BTreeMap<MachineId, Make>,
 }
 
 /// Applies an answer to a launch. `slots` are its instances as they stand now; `owned` says which
@@ -48,28 +48,24 @@ pub fn apply(
     now: Time,
     timings: &Timings,
 ) -> LaunchOutcome {
-    let (answer_machines, errors) = match &answered.answer {
-        Ok(answer) => (answer.machines.as_slice(), answer.errors.as_slice()),
-        Err(error) => ([].as_slice(), std::slice::from_ref(error)),
+    let errors = match &answered.answer {
+        Ok(answer) => answer.errors.as_slice(),
+        Err(error) => std::slice::from_ref(error),
     };
-    let mut machines: Vec<MachineId> = answer_machines
-        .iter()
-        .chain(&answered.found)
-        .filter(|machine| !owned(machine))
-        .cloned()
-        .collect();
-    machines.sort();
-    machines.dedup();
 
     let mut free: VecDeque<Stored<Instance>> =
         slots.into_iter().filter(|slot| slot.is_free_slot_of(&launch.id)).collect();
     let mut bound = Vec::new();
-    for machine in machines {
+    for (machine, make) in launched(launch, answered) {
+        if owned(&machine) {
+            continue;
+        }
         let Some(slot) = free.pop_front() else {
             break;
         };
         let mut next = slot.record().clone();
         next.bind(machine.clone(), now, timings);
+        next.note_make(&make);
         bound.push((machine, slot.change(next)));
     }
 
@@ -105,6 +101,19 @@ pub fn apply(
         })
         .collect();
     LaunchOutcome { launch: launch.change(launch.settled()), bound, failed, waiting: Vec::new() }
+}
+
+/// The machines that the answer or the look shows, and what both say of each. A fleet is of one
+/// market.
+fn launched(launch: &Launch, answered: &Answered) -> BTreeMap<MachineId, Make> {
+    let asked = Make { market: Some(launch.request.market), ..Make::default() };
+    let mut machines = answered.found.clone();
+    for (machine, make) in answered.answer.iter().flat_map(|answer| &answer.machines) {
+        let known = machines.entry(machine.clone()).or_default();
+        *known = known.or(make);
+    }
+    machines.values_mut().for_each(|make| *make = make.or(&asked));
+    machines
 }
 
 /// Whether the answer says for certain how many machines there are.

@@ -1,6 +1,8 @@
 //! A machine is bound and nothing is marked: timers, the machine's end, claims given back.
 
 use super::{check, hint, job_waits, nothing, sees, sees_runner};
+use crate::ec2::Make;
+use crate::observation::Machine::{Gone, Running};
 use crate::observation::{Look, Machine, Observation, RunnerSeen};
 use crate::testkit::{
     RUNNER, Story, With, aborted, absent, active, active_by_github, asking, at, boot_failed,
@@ -42,6 +44,31 @@ fn a_machine_that_ends_before_its_runner_is_asked_what_it_said() {
         ("not known to EC2 any more", denied(), sees(Machine::Absent), 820, gone),
         ("gone after its runner came", idle(), sees(Machine::Gone), 70, gone_now),
         ("gone after it told why", boot_failed().due(70), sees(Machine::Gone), 70, gone),
+    ]);
+}
+
+/// In the commit that its end costs anyway; also where EC2 still shows it alive.
+#[test]
+fn what_ec2_tells_of_a_machine_beside_its_state_is_kept() {
+    let told = |at_second, machine| Observation {
+        machine_hint: true,
+        machine_told_gone: true,
+        machine_ended_at: Some(at(at_second)),
+        ..sees(machine)
+    };
+    let known = |second| active().with(|i| i.ended_at = Some(at(second)));
+    let zone = Some("us-east-1a".into());
+    let shown = Observation { machine_make: Make { zone, ..Make::default() }, ..told(60, Gone) };
+    let gone = "to pending_delete, claim ended, ended at 60, marked machine_gone, due 70";
+    let later = "to pending_delete, claim ended, marked machine_gone, due 70";
+    let whole =
+        "to pending_delete, claim ended, ended at 60, is known, marked machine_gone, due 70";
+    check(vec![
+        ("the end", active(), told(60, Gone), 70, gone),
+        ("the second event of the end", known(60), told(62, Gone), 70, later),
+        ("which comes first", known(62), told(60, Gone), 70, gone),
+        ("shown alive yet", known(62), told(60, Running), 70, "rest until 110, ended at 60"),
+        ("shown with its zone", active(), shown, 70, whole),
     ]);
 }
 

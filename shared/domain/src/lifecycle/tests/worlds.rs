@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::ec2::ErrorClass;
+use crate::ec2::{ErrorClass, Make};
 use crate::launch::LaunchState;
 use crate::observation::{
     Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
@@ -77,6 +77,8 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
                     machine,
                     // Any word that is as likely as not.
                     machine_reason: spot_notice.then(aborted),
+                    machine_make: Make::default(),
+                    machine_ended_at: None,
                     console: Look::Seen(String::new()),
                     runner,
                     launch,

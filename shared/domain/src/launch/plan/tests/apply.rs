@@ -1,11 +1,13 @@
 //! EC2's answer: which slots are bound, which have failed, and whether anything is still unknown.
 
+use std::collections::BTreeMap;
+
 use super::{READ, read};
 use crate::ec2::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
     Throttle,
 };
-use crate::ec2::{ErrorClass, Market};
+use crate::ec2::{ErrorClass, Make, Market};
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
 use crate::launch::cooldown::Cooldowns;
@@ -53,21 +55,48 @@ fn apply(
     crate::launch::plan::apply(&launch, read(slots), answered, owned, now, timings)
 }
 
-fn machines(count: u32) -> Vec<MachineId> {
-    (1..=count).map(machine).collect()
+fn machines(count: u32) -> BTreeMap<MachineId, Make> {
+    (1..=count).map(|number| (machine(number), Make::default())).collect()
 }
 
 fn answer(count: u32, errors: &[ErrorClass]) -> Answered {
     let errors = errors.iter().map(|class| refusal(*class)).collect();
-    Answered { answer: Ok(LaunchAnswer { machines: machines(count), errors }), found: Vec::new() }
+    Answered {
+        answer: Ok(LaunchAnswer { machines: machines(count), errors }),
+        found: BTreeMap::new(),
+    }
 }
 
 fn refused(class: ErrorClass) -> Answered {
-    Answered { answer: Err(refusal(class)), found: Vec::new() }
+    Answered { answer: Err(refusal(class)), found: BTreeMap::new() }
 }
 
 fn found(count: u32, answered: Answered) -> Answered {
     Answered { found: machines(count), ..answered }
+}
+
+/// The answer may leave out what a look shows, and a fleet is of the market that it was asked for.
+#[test]
+fn a_slot_keeps_what_its_machine_is() {
+    let make = |kind: Option<&str>, zone: Option<&str>, market| Make {
+        kind: kind.map(Into::into),
+        zone: zone.map(Into::into),
+        market,
+    };
+    let answer = |make| {
+        let machines = BTreeMap::from([(machine(1), make), (machine(2), Make::default())]);
+        Ok(LaunchAnswer { machines, errors: Vec::new() })
+    };
+    let first = make(Some("m7i.large"), None, Some(Market::OnDemand));
+    let looked = make(Some("m7a.large"), Some("us-east-1a"), Some(Market::Spot));
+    let found = BTreeMap::from([(machine(1), looked.clone())]);
+    let outcome = applied(2, &Answered { answer: answer(first.clone()), found }, 1010);
+    let makes: Vec<&Make> = outcome.bound.iter().map(|(_, slot)| &slot.make).collect();
+    let asked = make(None, None, Some(launch(1).0.request.market));
+    assert_eq!(makes, [&looked, &asked], "what EC2 shows counts before what it answered");
+    let alone =
+        applied(1, &Answered { answer: answer(first.clone()), found: BTreeMap::new() }, 1010);
+    assert_eq!(alone.bound[0].1.make, first);
 }
 
 fn applied(calls: u32, answered: &Answered, second: u32) -> LaunchOutcome {

@@ -1,9 +1,11 @@
 //! What EC2 refused lately is left out, waits, or is bought on the other market.
 
+use std::collections::BTreeMap;
+
 use super::{READ, plan, read, view};
 use crate::ec2::ErrorClass::{Capacity, Configuration, Quota, Throttle};
 use crate::ec2::{Bucket, CooldownScope};
-use crate::ec2::{ErrorClass, Market, Override};
+use crate::ec2::{ErrorClass, Make, Market, Override};
 use crate::instance::{Instance, State};
 use crate::job::Job;
 use crate::launch::LaunchAnswer;
@@ -161,8 +163,11 @@ fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
         let launched = planned(&pool, &Cooldowns::default(), Vec::new()).launches.remove(0);
         assert_eq!((launched.launch.request.market, launched.fresh.len()), (Market::Spot, 2));
         let slots = read(launched.fresh.into_iter().map(|(slot, _)| slot));
-        let part = LaunchAnswer { machines: vec![machine(1)], errors: vec![refusal(class)] };
-        let answered = Answered { answer: Ok(part), found: Vec::new() };
+        let part = LaunchAnswer {
+            machines: [(machine(1), Make::default())].into(),
+            errors: vec![refusal(class)],
+        };
+        let answered = Answered { answer: Ok(part), found: BTreeMap::new() };
         let called = launched.launch.with(|launch| launch.calls = 1);
         let called = Stored::read(called, READ);
         let outcome = apply(&called, slots, &answered, |_| false, at(1001), &timings);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::apply::launch;
 use super::{READ, free_booting, free_idle, free_slot, over_maximum, plan, read, view};
-use crate::ec2::ErrorClass;
+use crate::ec2::{ErrorClass, Make};
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
 use crate::job::Job;
@@ -185,7 +185,9 @@ proptest! {
             let now = at(1000 + n);
             match one {
                 Happening::Answer(answer, found) if launch.state == LaunchState::Open => {
-                    let ids = |numbers: &[u32]| numbers.iter().map(|n| machine(*n)).collect();
+                    let ids = |numbers: &[u32]| {
+                        numbers.iter().map(|n| (machine(*n), Make::default())).collect()
+                    };
                     let answer = answer
                         .as_ref()
                         .map(|numbers| LaunchAnswer { machines: ids(numbers), errors: Vec::new() })
