@@ -27,7 +27,7 @@ JOBS_DLQ, LAUNCH_DLQ, REAP_DLQ = (f"{QUEUES}{queue}DeadLetters-1ABC" for queue i
 SECRETS = f"arn:aws:secretsmanager:{HERE}:secret:{STACK}/"
 WEBHOOK_SECRET, APP_KEY = f"{SECRETS}webhook-secret-a1B2c3", f"{SECRETS}app-key-a1B2c3"
 TABLES = f"arn:aws:dynamodb:{HERE}:table/{STACK}-"
-INSTANCES, JOBS_TABLE, CONTROL = (f"{TABLES}{t}Table-1ABC" for t in ("Instances", "Jobs", "Control"))
+INSTANCES, JOBS_TABLE, CONTROL, USAGE = (f"{TABLES}{t}Table-1ABC" for t in ("Instances", "Jobs", "Control", "Usage"))
 INSTANCE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/{STACK}-InstanceRole-1ABC"
 OTHER_ROLE = f"arn:aws:iam::{ACCOUNT}:role/admin"
 API = f"arn:aws:execute-api:{HERE}:api0ours/$default"
@@ -79,6 +79,9 @@ FACTS = [
     ("ScaleUp", "Allow", "sqs:SendMessage", LAUNCH, {}),
     ("ScaleUp", "Deny", "sqs:SendMessage", JOBS, {}),
     ("ScaleUp", "Allow", "dynamodb:UpdateItem", JOBS_TABLE, {}),
+    ("ScaleUp", "Allow", "dynamodb:PutItem", USAGE, {}),
+    ("ScaleUp", "Deny", "dynamodb:DeleteItem", USAGE, {}),
+    ("ScaleUp", "Deny", "dynamodb:Query", USAGE, {}),
     ("ScaleUp", "Allow", "dynamodb:PutItem", INSTANCES, {}),
     ("ScaleUp", "Allow", "dynamodb:Query", f"{JOBS_TABLE}/index/pool", {}),
     ("ScaleUp", "Allow", "ec2:DescribeInstances", "*", {}),
@@ -161,6 +164,8 @@ FACTS = [
     ("Reaper", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
     ("Reaper", "Allow", "dynamodb:Query", f"{INSTANCES}/index/due", {}),
     ("Reaper", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
+    ("Reaper", "Allow", "dynamodb:PutItem", USAGE, {}),
+    ("Reaper", "Deny", "dynamodb:DeleteItem", USAGE, {}),
     ("Reaper", "Deny", "ec2:TerminateInstances", INSTANCE, THEIRS),
     ("Reaper", "Deny", "ec2:TerminateInstances", INSTANCE, TAGGED),
     ("Reaper", "Deny", "ec2:TerminateInstances", INSTANCE, {}),
@@ -187,6 +192,7 @@ FACTS = [
     ("RunnerApi", "Deny", "sqs:SendMessage", JOBS, {}),
     ("RunnerApi", "Deny", "sqs:SendMessage", LAUNCH, {}),
     ("RunnerApi", "Allow", "dynamodb:UpdateItem", INSTANCES, {}),
+    ("RunnerApi", "Deny", "dynamodb:PutItem", USAGE, {}),
     ("RunnerApi", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("RunnerApi", "Deny", "ec2:GetConsoleOutput", INSTANCE, OURS),
     ("RunnerApi", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
@@ -207,6 +213,8 @@ FACTS = [
     ("Admin", "Allow", "sqs:SendMessage", LAUNCH, {}),
     ("Admin", "Deny", "sqs:SendMessage", JOBS, {}),
     ("Admin", "Allow", "dynamodb:Query", f"{INSTANCES}/index/pool", {}),
+    ("Admin", "Allow", "dynamodb:Query", USAGE, {}),
+    ("Admin", "Deny", "dynamodb:PutItem", USAGE, {}),
     ("Admin", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
     ("Admin", "Allow", "ec2:DescribeImages", "*", {}),
     ("Admin", "Allow", "ec2:DescribeLaunchTemplates", "*", {}),

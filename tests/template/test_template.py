@@ -25,7 +25,7 @@ METRICS = set(
 TIMINGS = re.findall(r"^    (\w+_seconds) = [0-9_]+,", (DOMAIN / "timings.rs").read_text(encoding="utf-8"), re.MULTILINE)
 POOL = {"MUSTER_LAUNCH_TEMPLATE", "MUSTER_LAUNCH_TEMPLATE_VERSION", "MUSTER_SUBNETS", "MUSTER_MAX_MACHINES"}
 SHARED = {"MUSTER_STACK", "MUSTER_TIMINGS"} | POOL
-TABLES = {"MUSTER_INSTANCES_TABLE", "MUSTER_JOBS_TABLE", "MUSTER_CONTROL_TABLE"}
+TABLES = {f"MUSTER_{table}_TABLE" for table in ("INSTANCES", "JOBS", "CONTROL", "USAGE")}
 APP = {"MUSTER_APP_KEY"}
 WAKES = {"MUSTER_LAUNCH_QUEUE_URL", "MUSTER_REAP_QUEUE_URL"}
 ENVIRONMENT = {
@@ -202,9 +202,10 @@ class Queues(unittest.TestCase):
 
 class Tables(unittest.TestCase):
     KEYS = {
-        "InstancesTable": ("name", {"due": ("due_shard", "due_at"), "pool": ("live_pool", "live_order")}),
-        "JobsTable": ("job", {"pool": ("waiting_pool", "waiting_order")}),
-        "ControlTable": ("id", {"kind": ("kind", "sort")}),
+        "InstancesTable": (("name",), {"due": ("due_shard", "due_at"), "pool": ("live_pool", "live_order")}),
+        "JobsTable": (("job",), {"pool": ("waiting_pool", "waiting_order")}),
+        "ControlTable": (("id",), {"kind": ("kind", "sort")}),
+        "UsageTable": (("day", "at"), {}),
     }
 
     def test_protection(self):
@@ -219,13 +220,12 @@ class Tables(unittest.TestCase):
     def test_keys_and_indexes(self):
         for name, (key, indexes) in self.KEYS.items():
             table = rendered().properties(name)
-            self.assertEqual([k["AttributeName"] for k in table["KeySchema"]], [key])
-            found = {
-                i["IndexName"]: tuple(k["AttributeName"] for k in i["KeySchema"]) for i in table["GlobalSecondaryIndexes"]
-            }
+            self.assertEqual(tuple(k["AttributeName"] for k in table["KeySchema"]), key)
+            there = table.get("GlobalSecondaryIndexes", [])
+            found = {i["IndexName"]: tuple(k["AttributeName"] for k in i["KeySchema"]) for i in there}
             self.assertEqual(found, indexes)
-            self.assertTrue(all(i["Projection"]["ProjectionType"] == "ALL" for i in table["GlobalSecondaryIndexes"]))
-            used = {key, *(a for pair in indexes.values() for a in pair)}
+            self.assertTrue(all(i["Projection"]["ProjectionType"] == "ALL" for i in there))
+            used = {*key, *(a for pair in indexes.values() for a in pair)}
             self.assertEqual({a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}, dict.fromkeys(used, "S"))
 
 

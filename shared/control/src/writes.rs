@@ -6,7 +6,9 @@ use muster_domain::job::claim;
 use muster_domain::job::{FailedMachine, Job, PassedOver};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
+use muster_domain::usage::Line;
 
+use crate::causes::with_causes;
 use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
 
 /// Why a pass stopped. All heal by running the pass again; an unreadable record stays as it is.
@@ -107,7 +109,7 @@ pub(crate) fn job(before: Option<&Stored<Job>>, next: &Job) -> Option<Write> {
 }
 
 /// All writes that belong to an instance's change: the record, the end of its claim at the job, and
-/// at its end the counters.
+/// at its end the counters and its line of usage.
 pub(crate) async fn for_instance<T: Table>(
     table: &T,
     before: &Stored<Instance>,
@@ -122,8 +124,30 @@ pub(crate) async fn for_instance<T: Table>(
     if before.state().is_live() && next.state() == State::Deleted {
         writes.push(Write::CapacityDown(next.pool.clone()));
         writes.extend(next.counted_in.iter().cloned().map(Write::CountDown));
+        writes.extend(usage(table, next).await?.map(Write::from));
     }
     Ok(writes)
+}
+
+/// The line of an instance that has ended, if it had a machine. It is written with that end and so
+/// once; a job that cannot be read does not hold the end up.
+async fn usage<T: Table>(table: &T, ended: &Instance) -> Result<Option<Line>, PassError> {
+    let job = match ended.runner.ran {
+        Some(key) => match table.job(key).await {
+            Ok(job) => job,
+            Err(ReadError::Unreadable { key, why }) => {
+                tracing::error!(
+                    job.id = key,
+                    error = with_causes(&why),
+                    "wrote a line of usage without its job: not of this version"
+                );
+                None
+            }
+            Err(error) => return Err(error.into()),
+        },
+        None => None,
+    };
+    Ok(Line::of_machine(ended, job.as_deref()))
 }
 
 /// The job that the instance claimed, if it still waits: demand again.

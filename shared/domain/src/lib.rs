@@ -34,6 +34,7 @@ pub(crate) mod testkit;
 pub mod text;
 pub mod time;
 pub mod timings;
+pub mod usage;
 
 /// The version that every stored record carries. Readers accept no other.
 pub const SCHEMA: u16 = 2;

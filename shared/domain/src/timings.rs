@@ -80,6 +80,8 @@ timings! {
     job_ttl_seconds = 604_800,
     /// How long a deleted instance's record is kept, so that a late event finds a tombstone.
     tombstone_ttl_seconds = 604_800,
+    /// How long a line of usage is kept.
+    usage_ttl_seconds = 7_776_000,
     /// First wait before a failed launch is tried again; doubles with each attempt.
     launch_retry_seconds = 15,
     /// First time without launch calls after EC2 throttled one; doubles with each refusal in a row,

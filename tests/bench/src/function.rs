@@ -130,6 +130,7 @@ pub(crate) fn environment(
         ("MUSTER_INSTANCES_TABLE", "bench-instances".to_owned()),
         ("MUSTER_JOBS_TABLE", "bench-jobs".to_owned()),
         ("MUSTER_CONTROL_TABLE", "bench-control".to_owned()),
+        ("MUSTER_USAGE_TABLE", "bench-usage".to_owned()),
         ("MUSTER_JOBS_QUEUE_URL", queue("bench-jobs")),
         ("MUSTER_LAUNCH_QUEUE_URL", queue("bench-launch")),
         ("MUSTER_REAP_QUEUE_URL", queue("bench-reap")),

@@ -5,6 +5,7 @@
 //!   that failed was repeated;
 //! - EC2: every machine of ours has ended, but those that a min idle keeps; and so has every row
 //!   and every entry of the ledger;
+//! - the record of usage: each machine that has ended has a line;
 //! - the audit trail: a row has an order if, and only if, there is a line about it.
 //!
 //! Counted and not judged are the registrations that GitHub is left with: it strikes those itself.
@@ -78,6 +79,7 @@ impl World {
         }
         self.close_githubs_book();
         self.close_ec2s_book();
+        self.close_the_usage();
         self.close_the_audit();
     }
 

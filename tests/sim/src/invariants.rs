@@ -154,6 +154,7 @@ impl World {
             }
             if let Write::OrphanGone(machine) = write {
                 self.check_struck(machine);
+                self.check_struck_line(machine, writes);
             }
         }
     }

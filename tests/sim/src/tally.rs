@@ -78,6 +78,8 @@ tally! {
     in_vain,
     /// What machines cost, in millionths of a dollar.
     spent,
+    /// … as the record of usage tells it, at the same prices.
+    told,
     /// … those that were launched for a job, and on which no job's step ran.
     wasted,
     /// … and those that were launched for nobody, of a min idle, and on which none ran.

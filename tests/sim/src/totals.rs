@@ -9,6 +9,9 @@ use crate::tally::Tally;
 /// So many days meet every kind of fault, each a hundred times.
 const MANY: u64 = 2_000;
 
+/// So many days say how far the record of usage is off the bill: a fiftieth at most.
+const SOME: u64 = 500;
+
 /// Something that is to be had for little.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
@@ -72,11 +75,15 @@ impl Totals {
             let missed = missed.filter(|fault| !without.contains(fault));
             all.extend(missed.map(|fault| format!("{} never struck", fault.as_str())));
         }
+        let Tally { told, spent, .. } = self.tally;
+        if self.seeds >= SOME && told.abs_diff(spent) * 50 > spent {
+            all.push(format!("usage tells {told}, the bill {spent}"));
+        }
         all
     }
 
     /// How well: what was spent of each, and for how much.
-    const fn costs(&self) -> [Cost; 11] {
+    const fn costs(&self) -> [Cost; 12] {
         let tally = &self.tally;
         let claimed = tally.claimed_promptly + tally.claimed_in_a_minute + tally.claimed_later;
         let (jobs, served, machines) = (tally.jobs, tally.served, tally.machines);
@@ -85,6 +92,7 @@ impl Totals {
             cost("claims after more than a minute", tally.claimed_later, "claim", claimed),
             cost("machines in vain", tally.in_vain, "machine", machines),
             cost("dollars in vain", tally.wasted, "dollar", tally.spent),
+            cost("dollars told by usage", tally.told, "dollar", tally.spent),
             cost("registrations left", tally.registrations_left, "machine", machines),
             cost("machines", machines, "job served", served),
             cost("calls of the tables", tally.table_calls, "job served", served),
@@ -196,11 +204,21 @@ mod tests {
         let mut totals = Totals { seeds: MANY, ..Totals::default() };
         let tally = &mut totals.tally;
         (tally.served, tally.machines, tally.spent, tally.wasted) = (90, 300, 1_000, 140);
+        tally.told = 1_020;
         assert_eq!(totals.complaints(Fault::ALL), Vec::<String>::new());
         let told = totals.summary();
         for line in ["dollars in vain: 0.14000 a dollar", "machines: 3.33333 a job served"] {
             assert!(told.lines().any(|told| told == line), "{line} is not in\n{told}");
         }
+    }
+
+    #[test]
+    fn usage_is_a_fiftieth_off_the_bill_at_most() {
+        let mut totals = Totals { seeds: SOME, ..Totals::default() };
+        (totals.tally.spent, totals.tally.told) = (1_000, 979);
+        assert_eq!(totals.complaints(&[]), ["usage tells 979, the bill 1000"]);
+        totals.tally.told = 980;
+        assert_eq!(totals.complaints(&[]), Vec::<String>::new());
     }
 
     #[test]

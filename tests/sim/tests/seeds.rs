@@ -51,4 +51,7 @@ fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
     // A job that is cancelled while its machine boots costs some minutes.
     assert!(tally.in_vain * 20 < tally.machines, "{} of {}", tally.in_vain, tally.machines);
     assert!(tally.wasted * 50 < tally.spent, "{} of {}", tally.wasted, tally.spent);
+    // EC2 bills from `running`, some seconds after it has answered the launch.
+    let off = tally.told.abs_diff(tally.spent);
+    assert!(off * 100 < tally.spent, "usage tells {}, the bill {}", tally.told, tally.spent);
 }

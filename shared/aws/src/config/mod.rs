@@ -154,6 +154,7 @@ impl StackConfig {
             instances: read.required(&variables::INSTANCES_TABLE),
             jobs: read.required(&variables::JOBS_TABLE),
             control: read.required(&variables::CONTROL_TABLE),
+            usage: read.required(&variables::USAGE_TABLE),
         };
         Self { settings, tables, queues }
     }

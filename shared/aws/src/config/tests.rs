@@ -43,6 +43,7 @@ const VARIABLES: [&Variable; 17] = [
     &variables::INSTANCES_TABLE,
     &variables::JOBS_TABLE,
     &variables::CONTROL_TABLE,
+    &variables::USAGE_TABLE,
     &variables::JOBS_QUEUE,
     &variables::LAUNCH_QUEUE,
     &variables::REAP_QUEUE,

@@ -32,6 +32,8 @@ pub(crate) const INSTANCES_TABLE: Variable =
     Variable { name: "MUSTER_INSTANCES_TABLE", meaning: "The table of instances." };
 pub(crate) const JOBS_TABLE: Variable =
     Variable { name: "MUSTER_JOBS_TABLE", meaning: "The table of jobs." };
+pub(crate) const USAGE_TABLE: Variable =
+    Variable { name: "MUSTER_USAGE_TABLE", meaning: "The table of usage." };
 pub(crate) const CONTROL_TABLE: Variable = Variable {
     name: "MUSTER_CONTROL_TABLE",
     meaning: "The table of launches, pools, orphans, switches, health and audit.",

@@ -35,6 +35,8 @@ pub(crate) enum Condition {
     AbsentOrSame(AttributeValue),
     /// An attribute has this value.
     Is(&'static str, AttributeValue),
+    /// Nothing: what stands there is the same, or says less.
+    Any,
 }
 
 /// A condition as DynamoDB takes it.
@@ -61,6 +63,7 @@ impl Condition {
                 names: named(place.key()),
                 values: None,
             },
+            Self::Any => ConditionText { expression: None, names: None, values: None },
             Self::Is(name, value) => ConditionText {
                 expression: Some("#k = :v".to_owned()),
                 names: named(name),
@@ -164,6 +167,10 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             Write::Audit(line) => {
                 let by_time = item(&row::ByTime(line.clone()), timings)?;
                 actions.extend([added(item(line, timings)?), added(by_time)]);
+            }
+            Write::Usage(line) => {
+                let item = item(&**line, timings)?;
+                actions.push(Action::Put { place: Place::Usage, item, condition: Condition::Any });
             }
         }
     }
@@ -281,15 +288,15 @@ async fn put_one(
 ) -> Result<(), CommitError> {
     let writer = s(format!("{:016x}", RandomState::new().build_hasher().finish()));
     item.insert(keys::WRITER.to_owned(), writer.clone());
+    let ConditionText { expression, names: attributes, values } = condition.text(place);
+    let shown = expression.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);
     let put = client
         .put_item()
         .table_name(names.table(place))
         .set_item(Some(item))
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-    let ConditionText { expression, names, values } = condition.text(place);
-    let put = put
+        .set_return_values_on_condition_check_failure(shown)
         .set_condition_expression(expression)
-        .set_expression_attribute_names(names)
+        .set_expression_attribute_names(attributes)
         .set_expression_attribute_values(values);
     let Err(error) = put.send().await else { return Ok(()) };
     match error::put_error(error) {

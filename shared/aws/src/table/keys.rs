@@ -5,11 +5,14 @@ use muster_domain::hash::fnv1a;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::pool::limits::Scope;
 use muster_domain::time::Time;
+use muster_domain::usage::Date;
 
 /// How many partitions the `due` index has. A sweep queries each of them; one partition takes 1,000
 /// writes a second. More would cost every tick, fewer only the largest fleets.
 pub(crate) const SHARDS: u32 = 4;
 
+/// Where a cursor stands; the second half of a line of usage's key.
+pub(crate) const AT: &str = "at";
 pub(crate) const BODY: &str = "body";
 pub(crate) const DUE_AT: &str = "due_at";
 pub(crate) const DUE_SHARD: &str = "due_shard";
@@ -56,12 +59,13 @@ pub(crate) const POOLS: &str = "pools";
 
 pub(crate) const ORPHANS: &str = "orphan";
 
-/// One of the three tables, each with its own name for the key.
+/// One of the tables, each with its own name for the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     Instances,
     Jobs,
     Control,
+    Usage,
 }
 
 impl Place {
@@ -71,6 +75,7 @@ impl Place {
             Self::Instances => "name",
             Self::Jobs => "job",
             Self::Control => "id",
+            Self::Usage => "day",
         }
     }
 }
@@ -166,6 +171,16 @@ pub(crate) fn ended(pool: &PoolName) -> String {
 /// The partition of the `due` index that a record lies in, for as long as it lives.
 pub(crate) fn shard_of(name: &InstanceName) -> String {
     (fnv1a(name.as_str().as_bytes()) % u64::from(SHARDS)).to_string()
+}
+
+/// The partition of a line of usage: its day, in as many parts as `due` has.
+pub(crate) fn usage_day(date: Date, shard: u32) -> String {
+    format!("{date}#{shard}")
+}
+
+/// The part of a day in which a line of usage lies.
+pub(crate) fn usage_shard(subject: &str) -> u32 {
+    u32::try_from(fnv1a(subject.as_bytes()) % u64::from(SHARDS)).unwrap_or_default()
 }
 
 pub(crate) fn job(key: JobKey) -> String {

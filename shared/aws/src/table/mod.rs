@@ -36,6 +36,8 @@ pub struct TableNames {
     pub jobs: String,
     /// Everything else.
     pub control: String,
+    /// Lines of usage.
+    pub usage: String,
 }
 
 impl TableNames {
@@ -44,11 +46,12 @@ impl TableNames {
             Place::Instances => &self.instances,
             Place::Jobs => &self.jobs,
             Place::Control => &self.control,
+            Place::Usage => &self.usage,
         }
     }
 }
 
-/// The three tables of a stack.
+/// The tables of a stack.
 #[derive(Clone, Debug)]
 pub struct DynamoTable {
     client: Client,

@@ -34,7 +34,8 @@ pub(crate) struct Reader<'a> {
 /// A part of an index: one partition, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
-    index: &'static str,
+    /// None: the table itself.
+    index: Option<&'static str>,
     partition: (&'static str, String),
     order: Option<Order>,
     newest_first: bool,
@@ -49,7 +50,14 @@ enum Order {
 
 impl Range {
     pub(crate) fn new(index: &'static str, attribute: &'static str, value: String) -> Self {
+        let index = Some(index);
         Self { index, partition: (attribute, value), order: None, newest_first: false }
+    }
+
+    /// A partition of a table whose key has two attributes.
+    pub(crate) fn of_table(place: Place, value: String) -> Self {
+        let partition = (place.key(), value);
+        Self { index: None, partition, order: None, newest_first: false }
     }
 
     pub(crate) fn starting_with(self, attribute: &'static str, prefix: &'static str) -> Self {
@@ -196,7 +204,7 @@ impl Reader<'_> {
             .client
             .query()
             .table_name(self.names.table(place))
-            .index_name(range.index)
+            .set_index_name(range.index.map(str::to_owned))
             .expression_attribute_names("#p", range.partition.0)
             .expression_attribute_values(":p", s(range.partition.1.as_str()))
             .scan_index_forward(!range.newest_first);
@@ -256,12 +264,26 @@ impl Reader<'_> {
         Ok(page)
     }
 
-    /// One page of what is due. Every shard that has more is asked for its part of the page, side
-    /// by side.
+    /// One page of what is due.
     pub(crate) async fn due<R: Record>(
         &self,
         now: Time,
         limit: u32,
+        page: Option<String>,
+    ) -> Result<Page<Stored<R>>, ReadError> {
+        let range = |shard: u32| {
+            Range::new(keys::DUE_INDEX, keys::DUE_SHARD, shard.to_string())
+                .up_to(keys::DUE_AT, now.to_string())
+        };
+        self.of_shards(range, Some(limit), page).await
+    }
+
+    /// One page of what lies in shards. Every one that has more is asked for its part of the page,
+    /// side by side.
+    pub(crate) async fn of_shards<R: Record>(
+        &self,
+        range: impl Fn(u32) -> Range,
+        limit: Option<u32>,
         page: Option<String>,
     ) -> Result<Page<Stored<R>>, ReadError> {
         let places: Vec<Position> = match page {
@@ -269,12 +291,12 @@ impl Reader<'_> {
             None => (0..keys::SHARDS).map(|shard| Position::at(shard, None)).collect(),
         };
         let shards = u32::try_from(places.len()).unwrap_or(u32::MAX).max(1);
-        let part = (limit / shards).max(1);
-        let answers = join_all(places.iter().map(async |at| {
-            let range = Range::new(keys::DUE_INDEX, keys::DUE_SHARD, at.shard.to_string())
-                .up_to(keys::DUE_AT, now.to_string());
-            self.page(R::PLACE, &range, Some(part), at.start_key()).await
-        }));
+        let part = limit.map(|limit| (limit / shards).max(1));
+        let answers = join_all(
+            places
+                .iter()
+                .map(async |at| self.page(R::PLACE, &range(at.shard), part, at.start_key()).await),
+        );
         let (mut page, mut left) = (empty(), Vec::new());
         for (at, answer) in places.iter().zip(answers.await) {
             let (items, last) = answer?;

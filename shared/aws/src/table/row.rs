@@ -18,6 +18,7 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Stored, Version};
 use muster_domain::switches::Switches;
 use muster_domain::timings::Timings;
+use muster_domain::usage::{Date, Line};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value};
@@ -301,6 +302,23 @@ impl Record for ByTime {
         vec![
             (keys::KIND, s(keys::audit_month(&keys::month(self.0.at)))),
             (keys::SORT, s(self.0.at.to_string())),
+        ]
+    }
+}
+
+impl Record for Line {
+    const PLACE: Place = Place::Usage;
+
+    /// The first half of it; the second stands among the marks.
+    fn key(&self) -> String {
+        keys::usage_day(Date::of(self.at), keys::usage_shard(&self.subject()))
+    }
+
+    fn marks(&self, timings: &Timings) -> Marks {
+        let expires = self.at + timings.usage_ttl_seconds;
+        vec![
+            (keys::AT, s(format!("{}#{}", self.at, self.subject()))),
+            (keys::EXPIRES_AT, n(expires.as_secs())),
         ]
     }
 }

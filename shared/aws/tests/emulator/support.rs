@@ -106,6 +106,7 @@ impl Stack {
             instances: format!("{stack}-instances"),
             jobs: format!("{stack}-jobs"),
             control: format!("{stack}-control"),
+            usage: format!("{stack}-usage"),
         };
         let dynamodb = aws_sdk_dynamodb::Client::new(&config);
         // As in template.yaml.
@@ -113,9 +114,10 @@ impl Stack {
         let live = ("pool", "live_pool", "live_order");
         let waiting = ("pool", "waiting_pool", "waiting_order");
         let kind = ("kind", "kind", "sort");
-        create(&dynamodb, &names.instances, "name", &[due, live]).await;
-        create(&dynamodb, &names.jobs, "job", &[waiting]).await;
-        create(&dynamodb, &names.control, "id", &[kind]).await;
+        create(&dynamodb, &names.instances, &["name"], &[due, live]).await;
+        create(&dynamodb, &names.jobs, &["job"], &[waiting]).await;
+        create(&dynamodb, &names.control, &["id"], &[kind]).await;
+        create(&dynamodb, &names.usage, &["day", "at"], &[]).await;
 
         let sqs = aws_sdk_sqs::Client::new(&config);
         let urls = QueueUrls {
@@ -162,8 +164,13 @@ pub(crate) type Item = std::collections::HashMap<String, AttributeValue>;
 
 type Index<'a> = (&'a str, &'a str, &'a str);
 
-async fn create(client: &aws_sdk_dynamodb::Client, table: &str, key: &str, indexes: &[Index<'_>]) {
-    let mut attributes = vec![key];
+async fn create(
+    client: &aws_sdk_dynamodb::Client,
+    table: &str,
+    key: &[&str],
+    indexes: &[Index<'_>],
+) {
+    let mut attributes = key.to_vec();
     attributes.extend(indexes.iter().flat_map(|(_, hash, range)| [*hash, *range]));
     let definitions = attributes.into_iter().map(|name| {
         AttributeDefinition::builder()
@@ -184,13 +191,16 @@ async fn create(client: &aws_sdk_dynamodb::Client, table: &str, key: &str, index
             .build()
             .expect("complete")
     });
+    let keys = key.iter().zip([KeyType::Hash, KeyType::Range]).map(|(name, kind)| part(name, kind));
+    // An empty list is refused.
+    let indexes = Some(indexes.collect::<Vec<_>>()).filter(|some| !some.is_empty());
     client
         .create_table()
         .table_name(table)
         .billing_mode(BillingMode::PayPerRequest)
         .set_attribute_definitions(Some(definitions.collect()))
-        .key_schema(part(key, KeyType::Hash))
-        .set_global_secondary_indexes(Some(indexes.collect()))
+        .set_key_schema(Some(keys.collect()))
+        .set_global_secondary_indexes(indexes)
         .send()
         .await
         .expect("CreateTable");

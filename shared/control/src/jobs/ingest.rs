@@ -11,6 +11,7 @@ use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
 use muster_domain::pool::select;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::usage::Line;
 
 use crate::context::{Context, Wired};
 use crate::ports::{Instances as _, Jobs as _, ReadError, Table, Write};
@@ -213,7 +214,10 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         }
         let touched = self.read_touched(&next).await?;
         let (next, mut changes) = self.settle(next, &touched, now);
-        changes.extend(writes::job(before.as_ref(), &next));
+        if let Some(write) = writes::job(before.as_ref(), &next) {
+            let was_completed = before.as_ref().is_some_and(|before| before.is_completed());
+            changes.extend([write].into_iter().chain(usage(&next, was_completed, &touched)));
+        }
         if !changes.is_empty() {
             self.context.table.commit(&changes).await?;
         }
@@ -358,6 +362,23 @@ fn killed_unseen(taker: &Instance, now: Time) -> Option<Audit> {
         let (by, why) = taker.killer();
         Audit::new(&taker.name, AuditKind::JobKilled, by, why, now)
     })
+}
+
+/// What the row's change says to the record of usage: of a job whose machine has ended before this
+/// was known, and of one that ended without a machine of ours.
+fn usage(job: &Job, was_completed: bool, touched: &Touched) -> Option<Write> {
+    let line = match touched.taker.as_deref() {
+        Some(taker) if taker.state().is_live() => None,
+        Some(taker) if taker.runner.ran.is_none_or(|ran| ran == job.key()) => {
+            Line::of_machine(taker, Some(job))
+        }
+        Some(_) => None,
+        None if job.is_completed() && !was_completed && job.pool.is_some() => {
+            Some(Line::of_job_alone(job))
+        }
+        None => None,
+    };
+    line.map(Write::from)
 }
 
 fn to_wake(job: &Job, touched: &Touched) -> BTreeSet<PoolName> {

@@ -13,6 +13,7 @@ use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Change;
 use muster_domain::switches::Switches;
+use muster_domain::usage::Line;
 
 /// A part of a commit. Records are written whole; each write names the version that it replaces,
 /// and a commit of several is all or nothing.
@@ -80,6 +81,8 @@ pub enum Write {
     PoolsVersionGone(u64),
     /// Adds to the audit trail.
     Audit(Audit),
+    /// A line of usage. The same key again is the same line, with all that is known by then.
+    Usage(Box<Line>),
 }
 
 impl From<Change<Instance>> for Write {
@@ -91,6 +94,12 @@ impl From<Change<Instance>> for Write {
 impl From<Change<Job>> for Write {
     fn from(change: Change<Job>) -> Self {
         Self::Job(Box::new(change))
+    }
+}
+
+impl From<Line> for Write {
+    fn from(line: Line) -> Self {
+        Self::Usage(Box::new(line))
     }
 }
 

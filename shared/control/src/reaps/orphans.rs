@@ -11,6 +11,7 @@ use muster_domain::observation::{Machine, Termination};
 use muster_domain::orphan::Orphan;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::usage::Line;
 
 use crate::causes::with_causes;
 use crate::context::{Context, Wired};
@@ -172,7 +173,8 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
             Seen::Leaves => {
                 let gone = orphan.launch.is_some().then(|| Write::Audit(gone(orphan, now)));
                 let struck = Write::OrphanGone(orphan.machine.clone());
-                [struck].into_iter().chain(gone).collect()
+                let line = Line::of_orphan(orphan, now).map(Write::from);
+                [struck].into_iter().chain(gone).chain(line).collect()
             }
             Seen::Rests(next) | Seen::Lives(next) if next == *orphan.record() => return Ok(false),
             Seen::Rests(next) | Seen::Lives(next) => vec![orphan.change(next).into()],

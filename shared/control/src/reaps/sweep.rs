@@ -3,7 +3,7 @@
 
 mod look;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use futures_util::future::{join, join_all};
@@ -18,6 +18,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
+use muster_domain::usage;
 
 use self::look::{Looked, LookedPool};
 use crate::causes::with_causes;
@@ -449,8 +450,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             strays.push(machine);
         }
         let ids: Vec<MachineId> = strays.iter().map(|machine| machine.id.clone()).collect();
-        let owned = self.with_live_owner(&ids).await?;
-        strays.retain(|machine| !owned.contains(&machine.id));
+        let owners = self.owners(&ids).await?;
+        strays.retain(|machine| !matches!(owners.get(&machine.id), Some(Owner::Lives)));
         let most = BLAST_RADIUS.max(machines.len() / 5);
         let (mut ours, mut strangers): (Vec<_>, Vec<_>) =
             strays.into_iter().partition(|machine| machine.launch.is_some());
@@ -462,18 +463,27 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         // None of them is ended: what they cost is a line of the ledger each.
         strangers.truncate(most);
         ours.extend(strangers);
-        self.enter_strays(&ours, now, report).await
+        self.enter_strays(&ours, &owners, now, report).await
     }
 
     /// Into the ledger first, so that the intent is durable; the pass after the sweep does the rest.
     async fn enter_strays(
         &self,
         strays: &[&ListedMachine],
+        owners: &BTreeMap<MachineId, Owner>,
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
         for some in strays.chunks(STRAYS_AT_ONCE) {
-            for entered in join_all(some.iter().map(|stray| self.enter_stray(stray, now))).await {
+            for entered in join_all(some.iter().map(|stray| {
+                let since = match owners.get(&stray.id) {
+                    Some(Owner::Ended(at)) => *at,
+                    Some(Owner::Lives) | None => stray.launched_at,
+                };
+                self.enter_stray(stray, since, now)
+            }))
+            .await
+            {
                 report.ledger.extend(entered?);
             }
         }
@@ -483,11 +493,12 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
     async fn enter_stray(
         &self,
         stray: &ListedMachine,
+        costs_since: Time,
         now: Time,
     ) -> Result<Option<Stored<Orphan>>, PassError> {
         let entry = Change::create(Orphan {
             make: stray.make.clone(),
-            costs_since: Some(stray.launched_at),
+            costs_since: Some(costs_since),
             ..Orphan::found(stray.id.clone(), stray.launch.clone(), now)
         });
         let committed = match self.context.table.commit(&[entry.clone().into()]).await {
@@ -509,48 +520,58 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
     }
 
     /// The listing of records may be late; the machine's own item and row decide.
-    async fn with_live_owner(
+    async fn owners(
         &self,
         machines: &[MachineId],
-    ) -> Result<BTreeSet<MachineId>, ReadError> {
+    ) -> Result<BTreeMap<MachineId, Owner>, ReadError> {
         if machines.is_empty() {
-            return Ok(BTreeSet::new());
+            return Ok(BTreeMap::new());
         }
-        let mut owners = self.context.table.owners_of(machines).await?;
-        let names: Vec<InstanceName> = owners.values().cloned().collect();
-        let live = self.live_among(&names).await?;
-        owners.retain(|_, owner| live.contains(owner));
-        Ok(owners.into_keys().collect())
+        let named = self.context.table.owners_of(machines).await?;
+        let names: Vec<InstanceName> = named.values().cloned().collect();
+        let known = self.known_among(&names).await?;
+        let owner = |(machine, name)| Some((machine, *known.get(&name)?));
+        Ok(named.into_iter().filter_map(owner).collect())
     }
 
     /// A record that cannot be read is another release's, which goes on with its machine.
-    async fn live_among(
+    async fn known_among(
         &self,
         names: &[InstanceName],
-    ) -> Result<BTreeSet<InstanceName>, ReadError> {
+    ) -> Result<BTreeMap<InstanceName, Owner>, ReadError> {
         let table = self.context.table;
-        let live = |row: &Stored<Instance>| row.state().is_live();
         match table.instances(names).await {
             Ok(rows) => {
-                return Ok(rows
-                    .iter()
-                    .filter(|row| live(row))
-                    .map(|row| row.name.clone())
-                    .collect());
+                return Ok(rows.iter().map(|row| (row.name.clone(), Owner::new(row))).collect());
             }
             Err(ReadError::Unreadable { .. }) => {}
             Err(error) => return Err(error),
         }
-        let mut all = BTreeSet::new();
+        let mut all = BTreeMap::new();
         for name in names {
-            let owns = match table.instance(name).await {
-                Ok(row) => row.is_some_and(|row| live(&row)),
-                Err(ReadError::Unreadable { .. }) => true,
+            let owner = match table.instance(name).await {
+                Ok(row) => row.map(|row| Owner::new(&row)),
+                Err(ReadError::Unreadable { .. }) => Some(Owner::Lives),
                 Err(error) => return Err(error),
             };
-            all.extend(owns.then(|| name.clone()));
+            all.extend(owner.map(|owner| (name.clone(), owner)));
         }
         Ok(all)
+    }
+}
+
+/// What is known of the record that a machine is bound to.
+#[derive(Clone, Copy)]
+enum Owner {
+    /// It looks after the machine.
+    Lives,
+    /// It has ended, and its line of usage has the machine's time until then.
+    Ended(Time),
+}
+
+impl Owner {
+    fn new(row: &Instance) -> Self {
+        if row.state().is_live() { Self::Lives } else { Self::Ended(usage::end_of(row).0) }
     }
 }
 

@@ -9,6 +9,9 @@ use crate::launch::LaunchError;
 use crate::time::Time;
 use crate::timings::Timings;
 
+/// What [`Instance::ended_by_ec2`] calls it.
+const MACHINES_END: &str = "the machine's end";
+
 impl Instance {
     /// Binds a machine to the slot, once. Also after a delete was ordered: a late launch answer
     /// must never drop a machine.
@@ -184,10 +187,16 @@ impl Instance {
         self.tell(now, format!("EC2: {}: {}", why.code, why.message));
         self.last_error = Some(ErrorDetail {
             at: now,
-            operation: "the machine's end".to_owned(),
+            operation: MACHINES_END.to_owned(),
             code: why.code.clone(),
             message: why.message.clone(),
         });
+    }
+
+    /// EC2's code for why the machine has ended, where it was not the machine itself.
+    pub(crate) fn ended_by(&self) -> Option<&str> {
+        let last = self.last_error.as_ref().filter(|error| error.operation == MACHINES_END);
+        last.map(|error| error.code.as_str())
     }
 
     /// The graceful stop says go: terminate next, under a lease.

@@ -214,6 +214,12 @@ impl Job {
         self.last_event.status
     }
 
+    /// GitHub says that it is over.
+    #[must_use]
+    pub fn is_completed(&self) -> bool {
+        self.status() == JobStatus::Completed
+    }
+
     /// Queued at GitHub and served by one of our pools: it must end in a runner, an end event or a
     /// reason.
     #[must_use]

@@ -8,6 +8,7 @@ mod ledgers;
 mod pools;
 mod records;
 mod unreadable;
+mod usage;
 
 use std::collections::BTreeSet;
 
@@ -43,6 +44,7 @@ use self::ledgers::*;
 use self::pools::*;
 use self::records::*;
 use self::unreadable::*;
+use self::usage::*;
 
 /// The tables behind a door.
 #[expect(async_fn_in_trait, reason = "checks run on one thread")]
@@ -137,6 +139,8 @@ checks! { TableWorld:
     an_audit_line_written_twice_is_one,
     the_audit_trail_of_all_is_by_time,
     the_audit_trail_of_all_crosses_months,
+    lines_of_usage_lie_under_the_day_of_their_end,
+    a_line_of_usage_written_again_says_what_is_known_by_then,
     a_cursor_is_set_once,
     a_cursor_is_moved_by_one_of_two,
     cursors_are_apart,

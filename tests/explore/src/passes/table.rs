@@ -20,6 +20,7 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Committed, Stored, Version};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
+use muster_domain::usage::{Date, Line};
 
 use super::ports::Replayed;
 use super::{Answer, Call};
@@ -156,6 +157,9 @@ impl Operations for Replayed<'_> {
     }
     async fn audit_between(&self, _: Time, _: Time, _: u32) -> Read<Vec<Audit>> {
         Ok(Vec::new())
+    }
+    async fn usage(&self, _: Date, _: Option<String>) -> Read<Page<Line>> {
+        unreachable!("nobody asks what it cost")
     }
     async fn cursor(&self, _: &str) -> Read<Option<Time>> {
         Ok(None)

@@ -1,4 +1,4 @@
-//! The three tables: records by key, and indexes that may be late.
+//! The tables: records by key, and indexes that may be late.
 
 mod index;
 mod port;
@@ -23,6 +23,7 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
+use muster_domain::usage::Line;
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
@@ -55,6 +56,8 @@ pub struct Tables {
     pub orphans: BTreeMap<MachineId, Stored<Orphan>>,
     /// The audit trail.
     pub audits: Vec<Audit>,
+    /// Lines of usage, by their end and what they are about.
+    pub usage: BTreeMap<(Time, String), Line>,
     /// Named points in time.
     pub cursors: BTreeMap<String, Time>,
     /// What operators have switched off.
@@ -104,6 +107,7 @@ enum Item<'a> {
     Pools,
     PoolsVersion(u64),
     Audit(usize),
+    Usage(Time, String),
 }
 
 fn item_of(write: &Write, number: usize) -> Item<'_> {
@@ -124,6 +128,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
         Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
         Write::Audit(_) => Item::Audit(number),
+        Write::Usage(line) => Item::Usage(line.at, line.subject()),
     }
 }
 
@@ -141,6 +146,7 @@ impl Tables {
             counters: BTreeMap::new(),
             orphans: BTreeMap::new(),
             audits: Vec::new(),
+            usage: BTreeMap::new(),
             cursors: BTreeMap::new(),
             switches: None,
             cooldowns: None,
@@ -216,7 +222,10 @@ impl Tables {
             Write::Inquiries(next) => is_replaced(self.inquiries.as_ref(), next),
             Write::Pools(next) => is_replaced(self.pools.as_ref(), next),
             Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
-            Write::OrphanGone(_) | Write::PoolsVersionGone(_) | Write::Audit(_) => true,
+            Write::OrphanGone(_)
+            | Write::PoolsVersionGone(_)
+            | Write::Audit(_)
+            | Write::Usage(_) => true,
         })
     }
 
@@ -291,6 +300,9 @@ impl Tables {
                 // Its key is made of all that it says: written twice it is one.
                 Write::Audit(line) if self.audits.contains(line) => {}
                 Write::Audit(line) => self.audits.push(line.clone()),
+                Write::Usage(line) => {
+                    self.usage.insert((line.at, line.subject()), Line::clone(line));
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The three tables.
+//! The tables.
 
 mod instances;
 mod jobs;
@@ -54,7 +54,7 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-/// The three tables. Reads by key are consistent; listings come from indexes and may be late, so
+/// The tables. Reads by key are consistent; listings come from indexes and may be late, so
 /// nothing is decided on them alone.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Table: Instances + Jobs + Launches + Operations {

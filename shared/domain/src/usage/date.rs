@@ -1,0 +1,58 @@
+//! A day, in UTC.
+
+use std::fmt;
+
+use crate::time::Time;
+
+const MILLIS: i64 = 24 * 3_600_000;
+
+/// A day, by its number since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Date(i64);
+
+impl Date {
+    /// The day of a time.
+    #[must_use]
+    pub const fn of(at: Time) -> Self {
+        Self(at.as_millis().div_euclid(MILLIS))
+    }
+
+    /// Its first moment.
+    #[must_use]
+    pub const fn begin(self) -> Time {
+        Time::from_millis(self.0 * MILLIS)
+    }
+
+    /// The day before.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        Self(self.0 - 1)
+    }
+}
+
+/// `2026-11-25`.
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.begin().to_string().get(..10).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_and_ends_in_utc() {
+        let at = |text: &str| text.parse::<Time>().expect("a time");
+        for (time, day) in [
+            ("2026-11-25T00:00:00.000Z", "2026-11-25"),
+            ("2026-11-25T23:59:59.999Z", "2026-11-25"),
+            ("1969-12-31T23:59:59.999Z", "1969-12-31"),
+        ] {
+            assert_eq!(Date::of(at(time)).to_string(), day);
+        }
+        let turn = Date::of(at("2027-01-01T07:00:00.000Z"));
+        assert_eq!(turn.before().to_string(), "2026-12-31");
+        assert_eq!(turn.begin(), at("2027-01-01T00:00:00.000Z"));
+    }
+}

@@ -1,0 +1,151 @@
+//! Lines as they are made of records.
+
+use super::line::{Cause, EndedBy, Kind, Line, OfJob, OfMachine};
+use super::parts::{For, Parts};
+use crate::instance::{DeleteReason, Instance, Phase};
+use crate::job::Job;
+use crate::orphan::Orphan;
+use crate::time::Time;
+
+/// EC2's reason for the end of a machine that it takes back.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
+const SPOT_TERMINATION: &str = "Server.SpotInstanceTermination";
+
+impl Line {
+    /// The line of an instance's machine, of a record that has ended. None for one that never had a
+    /// machine. `job` is the record of the job that it ran, where there is one.
+    #[must_use]
+    pub fn of_machine(instance: &Instance, job: Option<&Job>) -> Option<Self> {
+        let id = instance.machine()?.clone();
+        let from = instance.bound_at.unwrap_or(instance.created_at);
+        let since = job.map_or(instance.created_at, Job::queued_at);
+        let mut line = Self::new(Kind::Machine, since, end_of(instance));
+        line.pool = Some(instance.pool.clone());
+        line.of_job(job);
+        line.machine = Some(OfMachine {
+            id,
+            instance: Some(instance.name.clone()),
+            make: instance.make.clone(),
+            template: instance.template_version.clone(),
+            generation: instance.pool_generation,
+            reason: instance.mark().map(|mark| mark.reason.as_str().to_owned()),
+            cause: cause(instance),
+        });
+        line.of_phases(instance);
+        line.parts = Parts::split(from, line.at, purpose(instance, job));
+        Some(line)
+    }
+
+    /// The line of a job that ended without a machine of ours.
+    #[must_use]
+    pub fn of_job_alone(job: &Job) -> Self {
+        let at = job.last_event.completed_at.unwrap_or(job.seen_at);
+        let mut line = Self::new(Kind::Job, job.queued_at(), (at, EndedBy::Github));
+        line.pool.clone_from(&job.pool);
+        line.of_job(Some(job));
+        line
+    }
+
+    /// The line of an orphan's time, at its end. None for a machine that no launch made: it is not
+    /// ours to answer for.
+    #[must_use]
+    pub fn of_orphan(orphan: &Orphan, now: Time) -> Option<Self> {
+        orphan.launch.as_ref()?;
+        let since = orphan.costs_since.unwrap_or(orphan.since);
+        let mut line = Self::new(Kind::Orphan, since, (now.max(since), EndedBy::Seen));
+        line.machine = Some(OfMachine {
+            id: orphan.machine.clone(),
+            instance: orphan.instance.clone(),
+            make: orphan.make.clone(),
+            template: None,
+            generation: 0,
+            reason: None,
+            cause: None,
+        });
+        line.parts = Parts::split(since, line.at, For::Nothing);
+        Some(line)
+    }
+
+    fn of_job(&mut self, job: Option<&Job>) {
+        let Some(Job { last_event: said, seen_at, .. }) = job else { return };
+        self.t.heard = Some(self.after(*seen_at));
+        self.t.started = said.started_at.map(|at| self.after(at));
+        self.t.completed = said.completed_at.map(|at| self.after(at));
+        self.job = Some(OfJob {
+            key: said.key,
+            repository: said.repository.clone(),
+            private: said.private,
+            run: said.run,
+            attempt: said.attempt,
+            name: said.name.clone(),
+            workflow: said.workflow.clone(),
+            branch: said.branch.clone(),
+            labels: said.labels.clone(),
+            conclusion: said.conclusion.clone(),
+        });
+    }
+
+    fn of_phases(&mut self, instance: &Instance) {
+        for (phase, at) in instance.phases() {
+            let at = Some(self.after(at));
+            match phase {
+                Phase::Planned => self.t.planned = at,
+                Phase::Launched => self.t.launched = at,
+                Phase::Prepared => self.t.asked = at,
+                Phase::Registered => self.t.registered = at,
+                Phase::Started => self.t.listening = at,
+                Phase::Running | Phase::Booted | Phase::Job => {}
+            }
+        }
+        self.t.exited = instance.runner.exit.as_ref().map(|exit| self.after(exit.at));
+    }
+}
+
+/// When a machine's record stopped answering for what it costs. The agent's end is the machine's own
+/// word, of which GitHub's end of the job is a bound; of one that is kept for a look it is no end.
+#[must_use]
+pub fn end_of(instance: &Instance) -> (Time, EndedBy) {
+    let exit = instance.runner.exit.as_ref().filter(|_| instance.kept_until.is_none());
+    let exit = exit.map(|exit| exit.at.max(instance.runner.github_completed_at.unwrap_or(exit.at)));
+    let (at, by) = match (instance.ended_at, exit) {
+        (Some(at), _) => (at, EndedBy::Event),
+        (None, Some(at)) => (at, EndedBy::Exit),
+        (None, None) => (instance.since(), EndedBy::Seen),
+    };
+    // Whoever told it has a clock of its own.
+    (at.max(instance.bound_at.unwrap_or(at)).min(instance.since()), by)
+}
+
+/// What its time was for. A job of which only its hook has told ran all the same.
+fn purpose(instance: &Instance, job: Option<&Job>) -> For {
+    let hook = instance.runner.started.as_ref();
+    let is_known = job.is_some() || instance.runner.ran.is_some();
+    if is_known || hook.is_some() {
+        let said = job.map(|job| &job.last_event);
+        let started = said.and_then(|said| said.started_at).or(hook.map(|hook| hook.at));
+        let completed = said.and_then(|said| said.completed_at);
+        return For::Job(started, completed.or(hook.and_then(|hook| hook.completed_at)));
+    }
+    if instance.bought_for_job { For::Nothing } else { For::Nobody }
+}
+
+/// What cut it short. What GitHub called completed before was cut off by nothing.
+fn cause(instance: &Instance) -> Option<Cause> {
+    let runner = &instance.runner;
+    let is_cut = runner.has_taken_job()
+        && runner.github_completed_at.is_none()
+        && runner.started.as_ref().is_none_or(|job| job.completed_at.is_none());
+    let reason = instance.mark().map(|mark| &mark.reason);
+    let ended = instance.ended_by();
+    let by_spot = ended == Some(SPOT_TERMINATION) || reason == Some(&DeleteReason::SpotNotice);
+    if by_spot || instance.spot_notice_at.is_some() {
+        return Some(Cause::SpotNotice);
+    }
+    if reason == Some(&DeleteReason::MaxLifetime) {
+        return Some(Cause::MaxLifetime);
+    }
+    if is_cut && instance.order().is_some_and(|order| order.kill_running_job) {
+        return Some(Cause::Killed);
+    }
+    ended.map(|_| Cause::HostLost)
+}

@@ -1,0 +1,19 @@
+//! What machines cost and how long jobs waited: one line for each machine, written in the commit
+//! that ends its record, and never changed in its time.
+//!
+//! A machine serves one job, so the line of a machine is the line of that job; one without a job
+//! was kept idle, or was bought in vain. A job that no machine of ours ran has a line of its own,
+//! which costs nothing, and so has the time of an orphan.
+
+mod date;
+mod line;
+mod made;
+mod parts;
+
+pub use self::date::Date;
+pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine, Price, PricedBy};
+pub use self::made::end_of;
+pub use self::parts::Parts;
+
+#[cfg(test)]
+mod tests;

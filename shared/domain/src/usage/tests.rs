@@ -1,0 +1,176 @@
+//! Lines of records as life leaves them.
+
+use proptest::prelude::*;
+
+use super::{Cause, EndedBy, Kind, Line, Parts, end_of};
+use crate::instance::{DeleteReason, Instance};
+use crate::job::{Job, JobStatus};
+use crate::orphan::Orphan;
+use crate::testkit::{
+    CLAIMED, Story, With, aborted, active, active_by_github, at, booting, completed, creating,
+    exited, fault, idle, job, machine, plain, searched, timings,
+};
+
+/// Its record ends at a second.
+fn gone(instance: Instance, second: u32) -> Instance {
+    instance.with(|i| {
+        i.to_pending_delete(DeleteReason::MachineGone, at(second));
+        i.to_deleting(at(second), "gone", &timings());
+        i.to_deleted(at(second), "gone");
+    })
+}
+
+/// The job as GitHub tells it: queued at 1, run from one second to another.
+fn ran(from: u32, to: u32) -> Job {
+    job(1).with(|job| {
+        let said = &mut job.last_event;
+        said.status = JobStatus::Completed;
+        said.conclusion = Some("success".to_owned());
+        (said.started_at, said.completed_at) = (Some(at(from)), Some(at(to)));
+    })
+}
+
+/// Milliseconds of a machine with a job: before it, in it, and after it.
+fn of_job(start: u32, work: u32, end: u32) -> Parts {
+    let [start, work, end] = [start, work, end].map(|part| u64::from(part) * 1000);
+    Parts { start, work, end, ..Parts::default() }
+}
+
+#[test]
+fn every_moment_that_is_paid_for_lies_in_one_part() {
+    let vain = |seconds: u64| Parts { vain: seconds * 1000, ..Parts::default() };
+    let kept = |seconds: u64| Parts { idle: seconds * 1000, ..Parts::default() };
+    let by_github = |i: Instance| i.with(|i| i.runner.ran = Some(CLAIMED));
+    let for_nobody = || {
+        let free = creating().with(|i| i.clear_claim(at(2), "cancelled"));
+        free.with(|i| i.bind(machine(1), at(5), &timings()))
+    };
+    let job = || Some(ran(50, 100));
+    let rows = [
+        ("ran its job", by_github(exited()), job(), of_job(45, 50, 10)),
+        ("of the hook's word alone", exited(), None, of_job(45, 50, 10)),
+        ("cut short", by_github(active()), None, of_job(45, 1150, 0)),
+        ("of an end alone", active_by_github(), Some(ran(1, 100)), of_job(0, 95, 1100)),
+        ("by a clock that is late", by_github(idle()), Some(ran(900, 2000)), of_job(895, 300, 0)),
+        ("booted for a job and no more", booting(), None, vain(1195)),
+        ("waited for a job in vain", idle(), None, vain(1195)),
+        ("kept idle", for_nobody(), None, kept(1195)),
+    ];
+    for (name, instance, job, expected) in rows {
+        let line = Line::of_machine(&gone(instance, 1200), job.as_ref()).expect("a line");
+        assert_eq!(line.parts, expected, "{name}");
+    }
+    let short = Line::of_machine(&gone(booting(), 20), None).expect("a line");
+    assert_eq!(short.parts, vain(60), "a minute is billed at least");
+    assert_eq!(Line::of_machine(&gone(creating(), 20), None), None, "it had no machine");
+}
+
+/// The agent's end is a job's word as well, since it holds the machine's keys.
+#[test]
+fn the_end_is_ec2s_then_the_agents_then_ours() {
+    let told = |i: Instance, second| gone(i.with(|i| i.note_end(at(second))), 1200);
+    let over = exited().with(|i| i.runner.github_completed_at = Some(at(400)));
+    let looked_at = exited().with(|i| i.kept_until = Some(at(900)));
+    let rows = [
+        ("EC2's event", told(exited(), 112), 112, EndedBy::Event),
+        ("before it came, by another clock", told(booting(), 1), 5, EndedBy::Event),
+        ("after it was seen, by another clock", told(booting(), 1300), 1200, EndedBy::Event),
+        ("the agent's end", gone(exited(), 1200), 110, EndedBy::Exit),
+        ("told before GitHub called the job over", gone(over, 1200), 400, EndedBy::Exit),
+        ("kept for a look", gone(looked_at, 1200), 1200, EndedBy::Seen),
+        ("seen", gone(idle(), 1200), 1200, EndedBy::Seen),
+    ];
+    for (name, instance, second, by) in rows {
+        assert_eq!(end_of(&instance), (at(second), by), "{name}");
+    }
+}
+
+#[test]
+fn what_cut_a_life_short_is_told() {
+    let killed = |i: Instance| {
+        let order = plain(200).with(|order| order.kill_running_job = true);
+        i.ordered(order).deleting(210).with(|i| i.to_deleted(at(220), "gone"))
+    };
+    let by_ec2 = |code: &str| {
+        let why = aborted().with(|why| why.code = code.to_owned());
+        gone(active().with(|i| i.ended_by_ec2(&why, at(90))), 100)
+    };
+    let old = active().stopping(DeleteReason::MaxLifetime, 90).deleting(95);
+    let refused = exited().with(|i| i.last_error = Some(fault("RequestLimitExceeded")));
+    let rows = [
+        ("nothing", gone(exited(), 120), None),
+        ("EC2 had an error", gone(refused, 120), None),
+        ("a notice", gone(active().with(|i| i.spot_notice(at(60))), 180), Some(Cause::SpotNotice)),
+        ("its notice was lost", by_ec2("Server.SpotInstanceTermination"), Some(Cause::SpotNotice)),
+        ("its host", by_ec2("Server.InternalError"), Some(Cause::HostLost)),
+        ("its age", old.with(|i| i.to_deleted(at(99), "gone")), Some(Cause::MaxLifetime)),
+        ("an order", killed(active()), Some(Cause::Killed)),
+        ("an order after the job", killed(completed()), None),
+    ];
+    for (name, instance, cause) in rows {
+        let line = Line::of_machine(&instance, None).expect("a line");
+        assert_eq!(line.machine.expect("a machine").cause, cause, "{name}");
+    }
+}
+
+#[test]
+fn a_line_tells_its_job_and_when_what_came() {
+    let instance = exited().with(|i| i.runner.ran = Some(CLAIMED));
+    let line = Line::of_machine(&gone(instance, 120), Some(&ran(52, 99))).expect("a line");
+    let job = line.job.as_ref().expect("its job");
+    assert_eq!(
+        (job.key, &*job.repository, job.workflow.as_deref()),
+        (CLAIMED, "acme/web", Some("CI"))
+    );
+    assert_eq!(
+        (line.kind, line.since, line.subject()),
+        (Kind::Machine, at(1), machine(1).to_string())
+    );
+    let t = line.t;
+    assert_eq!((t.heard, t.planned, t.launched), (Some(0), Some(-1000), Some(4000)));
+    assert_eq!((t.registered, t.listening), (Some(30_000), Some(39_000)));
+    assert_eq!((t.started, t.completed, t.exited), (Some(51_000), Some(98_000), Some(109_000)));
+    assert_eq!(t.ended, 109_000);
+    let json = serde_json::to_string(&line).expect("serialize");
+    assert_eq!(serde_json::from_str::<Line>(&json).expect("deserialize"), line);
+}
+
+#[test]
+fn a_job_without_a_machine_costs_nothing_and_an_orphan_is_all_in_vain() {
+    let cancelled = ran(50, 90).with(|job| job.last_event.started_at = None);
+    let line = Line::of_job_alone(&cancelled);
+    assert_eq!((line.kind, line.at, line.parts.sum()), (Kind::Job, at(90), 0));
+    assert_eq!((line.subject().as_str(), line.machine), ("1/1", None));
+
+    let launch = creating().launch;
+    let orphan = Orphan::found(machine(7), Some(launch), at(1000)).with(|orphan| {
+        orphan.costs_since = Some(at(100));
+    });
+    let line = Line::of_orphan(&orphan, at(1300)).expect("a line");
+    assert_eq!((line.at, line.parts.vain, line.parts.sum()), (at(1300), 1_200_000, 1_200_000));
+    let strangers = orphan.with(|orphan| orphan.launch = None);
+    assert_eq!(Line::of_orphan(&strangers, at(1300)), None);
+}
+
+proptest! {
+    #![proptest_config(searched(256))]
+
+    /// Whatever the clocks of three say.
+    #[test]
+    fn parts_add_up_to_what_is_billed(
+        start in 0..5_000_u32,
+        end in 0..5_000_u32,
+        told in prop::option::of(0..5_000_u32),
+        known in any::<bool>(),
+    ) {
+        let instance = active_by_github().with(|i| {
+            told.map(|second| i.note_end(at(second)));
+        });
+        let instance = gone(instance, 3000);
+        let job = ran(start, end);
+        let line = Line::of_machine(&instance, known.then_some(&job)).expect("a line");
+        let lasted = line.at.as_millis() - at(5).as_millis();
+        prop_assert_eq!(line.parts.sum(), u64::try_from(lasted.max(60_000)).expect("some"));
+        prop_assert!(line.at >= at(5) && line.at <= at(3000));
+    }
+}
