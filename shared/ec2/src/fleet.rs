@@ -8,11 +8,11 @@ use aws_sdk_ec2::types::{
     DefaultTargetCapacityType, FleetBlockDeviceMappingRequest,
     FleetCapacityReservationUsageStrategy, FleetEbsBlockDeviceRequest,
     FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
-    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType, InstanceLifecycle,
-    InstanceRequirementsRequest, InstanceType, MemoryMiBRequest, OnDemandOptionsRequest,
-    Placement as Ec2Placement, ResourceType, SpotAllocationStrategy, SpotOptionsRequest, Tag,
-    TagSpecification, TargetCapacitySpecificationRequest, Tenancy, VCpuCountRangeRequest,
-    VolumeType,
+    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType,
+    InstanceLifecycle, InstanceRequirementsRequest, InstanceType, MemoryMiBRequest,
+    OnDemandOptionsRequest, Placement as Ec2Placement, ResourceType, SpotAllocationStrategy,
+    SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest, Tenancy,
+    VCpuCountRangeRequest, VolumeType,
 };
 use muster_control::causes::with_causes;
 use muster_domain::ec2::classify::classify_part;

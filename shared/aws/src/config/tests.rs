@@ -32,7 +32,7 @@ const FUNCTIONS: [(&str, Reads); 5] = [
     ("admin", |read| drop(AdminConfig::read(read))),
 ];
 
-const VARIABLES: [&Variable; 17] = [
+const VARIABLES: [&Variable; 18] = [
     &variables::STACK,
     &variables::LAUNCH_TEMPLATE,
     &variables::LAUNCH_TEMPLATE_VERSION,
