@@ -21,7 +21,11 @@ mkdir -p "$home" "$units" "$per_boot"
 printf '#!/bin/sh\nshutdown -h now\n' >"$per_boot/muster"
 chmod 755 "$per_boot/muster"
 
-base64 -d <<'SOURCES' | tar -xz --no-same-owner -C "$home"
+# What infra/sync-boot packed: cloud-init is Python, so that is there.
+python3 -I -c 'import base64, json, lzma, sys
+packed = base64.b85decode(sys.stdin.read().replace("\n", ""))
+for name, text in json.loads(lzma.decompress(packed)).items():
+    open(sys.argv[1] + "/" + name, "w").write(text)' "$home" <<'SOURCES'
 @SOURCES@
 SOURCES
 env | grep -E '^(MUSTER_|AWS_EC2_METADATA_SERVICE_ENDPOINT=)' >"$home/settings"
