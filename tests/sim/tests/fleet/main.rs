@@ -3,7 +3,7 @@
 //! something is late, what a backlog hides, what a second writer changes, what an invocation is
 //! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
 //! for an enterprise, what a machine says without end, how fast hundreds of machines end, how the App is
-//! made, and which agent a machine is handed.
+//! made, which agent a machine is handed, and what the record of usage says.
 
 mod agents;
 mod answers;
@@ -27,4 +27,5 @@ mod reaps;
 mod reports;
 mod setup;
 mod silence;
+mod usage;
 mod writers;
