@@ -1,13 +1,17 @@
 //! A day, in UTC.
 
 use std::fmt;
+use std::str::FromStr;
 
-use crate::time::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::time::{ParseTimeError, Time};
 
 const MILLIS: i64 = 24 * 3_600_000;
 
 /// A day, by its number since the Unix epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Date(i64);
 
 impl Date {
@@ -27,6 +31,33 @@ impl Date {
     #[must_use]
     pub const fn before(self) -> Self {
         Self(self.0 - 1)
+    }
+
+    /// The days from one to another, both included, the first first.
+    pub fn days(from: Self, to: Self) -> impl DoubleEndedIterator<Item = Self> {
+        (from.0..=to.0).map(Self)
+    }
+}
+
+impl FromStr for Date {
+    type Err = ParseTimeError;
+
+    fn from_str(text: &str) -> Result<Self, ParseTimeError> {
+        format!("{text}T00:00:00Z").parse().map(Self::of)
+    }
+}
+
+impl TryFrom<String> for Date {
+    type Error = ParseTimeError;
+
+    fn try_from(text: String) -> Result<Self, ParseTimeError> {
+        text.parse()
+    }
+}
+
+impl From<Date> for String {
+    fn from(date: Date) -> Self {
+        date.to_string()
     }
 }
 
@@ -54,5 +85,9 @@ mod tests {
         let turn = Date::of(at("2027-01-01T07:00:00.000Z"));
         assert_eq!(turn.before().to_string(), "2026-12-31");
         assert_eq!(turn.begin(), at("2027-01-01T00:00:00.000Z"));
+        let read: Date = "2026-12-30".parse().expect("a day");
+        let days: Vec<String> = Date::days(read, turn).map(String::from).collect();
+        assert_eq!(days, ["2026-12-30", "2026-12-31", "2027-01-01"]);
+        assert!("2026-12-32".parse::<Date>().is_err());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::parts::Parts;
+use super::prices::Price;
 use crate::SCHEMA;
 use crate::ec2::Make;
 use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
@@ -122,33 +123,6 @@ pub struct Moments {
     pub ended: i64,
 }
 
-/// Where a price comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PricedBy {
-    /// Spot's price of the hour.
-    SpotHour,
-    /// The price list.
-    List,
-    /// An operator's own file.
-    Import,
-}
-
-/// What an hour of a machine costs, in millionths of a dollar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Price {
-    /// The machine, on its market.
-    pub machine: u64,
-    /// Where that comes from.
-    pub by: PricedBy,
-    /// Its type on demand.
-    pub on_demand: Option<u64>,
-    /// Its disk.
-    pub disk: Option<u64>,
-    /// Its public address.
-    pub address: Option<u64>,
-}
-
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
@@ -172,7 +146,9 @@ pub struct Line {
     pub t: Moments,
     /// The time that is paid for.
     pub parts: Parts,
-    /// What an hour costs, where that is known.
+    /// What an hour costs, where that is known. Kept beside the lines and not in them: see
+    /// [`super::Prices`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
 }
 

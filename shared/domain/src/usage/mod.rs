@@ -5,15 +5,26 @@
 //! was kept idle, or was bought in vain. A job that no machine of ours ran has a line of its own,
 //! which costs nothing, and so has the time of an orphan.
 
+mod costs;
 mod date;
+mod distribution;
+mod fold;
 mod line;
 mod made;
 mod parts;
+mod prices;
+mod waits;
 
+pub use self::costs::{By, Costs};
 pub use self::date::Date;
-pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine, Price, PricedBy};
+pub use self::fold::{Day, Group, InVain, Key, PartOfDay, PoolWaits, Sum};
+pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine};
 pub use self::made::end_of;
 pub use self::parts::Parts;
+pub use self::prices::{
+    History, LIST_FOR, MOST_TYPES, OwnPrices, Price, PricedBy, Prices, SPOT_FOR,
+};
+pub use self::waits::{Waits, WaitsFor};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Lines of records as life leaves them.
 
+mod sums;
+
 use proptest::prelude::*;
 
 use super::{Cause, EndedBy, Kind, Line, Parts, end_of};
