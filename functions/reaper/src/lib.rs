@@ -1,5 +1,7 @@
 //! The reaper Lambda: on its schedule, the sweep; from the reap queue, one pass per message.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,10 +12,11 @@ use muster_control::context::{Context, Ports};
 use muster_control::jobs::recover::{Recover, RecoveryReport};
 use muster_control::launches::pass::last_call;
 use muster_control::metrics::Metric;
-use muster_control::ports::Directory;
+use muster_control::ports::{Compute, Directory, PriceList};
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
+use muster_control::sums::{PriceWatch, RollUp};
 use muster_domain::ids::MachineId;
 use muster_domain::ids::PoolName;
 use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
@@ -61,7 +64,7 @@ impl Trigger {
 ///
 /// # Errors
 /// When the event is neither, or the sweep cannot read the set of pools.
-pub async fn handle<P: Ports<Github: Directory>>(
+pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     context: Context<'_, P>,
     event: Value,
     deadline: Time,
@@ -79,7 +82,7 @@ pub async fn handle<P: Ports<Github: Directory>>(
 /// What a tick keeps for its answer and its metrics, however long GitHub and EC2 take.
 const LAST: Seconds = Seconds(5);
 
-async fn sweep<P: Ports<Github: Directory>>(
+async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     context: Context<'_, P>,
     deadline: Time,
     now: impl Fn() -> Time,
@@ -118,11 +121,37 @@ async fn sweep<P: Ports<Github: Directory>>(
         ?ended,
         "asked GitHub for what was lost, and worked the orphan ledger"
     );
-    let problems = [report.problems.as_slice(), &inquiry.problems, &ended.problems].concat();
+    let sums = sums(context, &report.kinds, (deadline - LAST).since(now()), &now).await;
+    let problems = [report.problems.as_slice(), &inquiry.problems, &ended.problems, &sums].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
     let metrics = [report.metrics(), inquiry.metrics()].concat();
     Ok(Outcome { response, metrics, pool_metrics: report.pool_metrics() })
+}
+
+/// What machines cost and how long jobs waited: behind everything else, and no alarm waits for it.
+/// What is wrong, if anything is.
+async fn sums<P: Ports<Compute: PriceList>>(
+    context: Context<'_, P>,
+    kinds: &BTreeSet<Arc<str>>,
+    left: Seconds,
+    now: &impl Fn() -> Time,
+) -> Vec<String> {
+    let (prices, days) = (PriceWatch { context }, RollUp { context });
+    let (learned, rolled_up) =
+        tokio::join!(in_time(left, prices.look(kinds, now())), in_time(left, days.run(now())),);
+    let mut problems = Vec::new();
+    match learned {
+        Some(Ok(untold)) => problems.extend(untold),
+        Some(Err(error)) => problems.push(format!("prices: {}", with_causes(&error))),
+        None => problems.push("prices take too long; the next sweep asks again".to_owned()),
+    }
+    match rolled_up {
+        Some(Ok(_)) => {}
+        Some(Err(error)) => problems.push(format!("days of usage: {}", with_causes(&error))),
+        None => problems.push("days of usage take too long; tomorrow has them anew".to_owned()),
+    }
+    problems
 }
 
 /// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its

@@ -16,6 +16,7 @@ pub mod pools;
 pub mod ports;
 pub mod reaps;
 pub mod runner_api;
+pub mod sums;
 #[cfg(test)]
 pub(crate) mod testkit;
 mod wake;

@@ -20,6 +20,7 @@ use muster_control::reaps::batch::{self, Batch};
 use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
+use muster_control::sums::{PriceWatch, RollUp};
 use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::instance::{AfterEnd, Ages, ReportError};
 use muster_domain::message::JobsMessage;
@@ -269,6 +270,7 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let ends = ledger.work(orphans, last_call(begun, deadline), || door.now());
     let owner = AppOwner { context: Context::new(door, &(), &(), door, settings) };
     let owned = owner.look(report.is_owner_doubted);
+    let kinds = std::mem::take(&mut report.kinds);
     let (report, ended, owned) = join3(inquiry, ends, owned).await;
     if let Err(error) = owned {
         note(door, || format!("  failed to note whose the App is: {error}"));
@@ -278,6 +280,15 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     }
     if ended != LedgerReport::default() {
         note(door, || format!("  worked the ledger: {ended:?}"));
+    }
+    let prices = PriceWatch { context: Context::new(door, &(), door, &(), settings) };
+    let days = RollUp { context: Context::new(door, &(), &(), &(), settings) };
+    let (learned, rolled_up) = (prices.look(&kinds, door.now()).await, days.run(door.now()).await);
+    if let Err(error) = learned {
+        note(door, || format!("  failed to learn prices: {error}"));
+    }
+    if let Err(error) = rolled_up {
+        note(door, || format!("  failed to roll usage up: {error}"));
     }
 }
 

@@ -168,13 +168,21 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
                 let by_time = item(&row::ByTime(line.clone()), timings)?;
                 actions.extend([added(item(line, timings)?), added(by_time)]);
             }
-            Write::Usage(line) => {
-                let item = item(&**line, timings)?;
-                actions.push(Action::Put { place: Place::Usage, item, condition: Condition::Any });
+            Write::Usage(line) => actions.push(usage(&**line, timings)?),
+            Write::UsageDay(part) => actions.push(usage(&**part, timings)?),
+            Write::Prices(change) => {
+                let of_hour = row::PricesOfHour(change.next().clone());
+                actions.extend([put(change, timings)?, usage(&of_hour, timings)?]);
             }
         }
     }
     Ok(actions)
+}
+
+/// What stands in the table of usage: written again, it says all that is known by then.
+fn usage<R: Record>(record: &R, timings: &Timings) -> Result<Action, CommitError> {
+    let item = item(record, timings)?;
+    Ok(Action::Put { place: Place::Usage, item, condition: Condition::Any })
 }
 
 /// A line of the audit trail. It replaces none; the same line a second time is the first one.

@@ -54,6 +54,9 @@ pub(crate) const COOLDOWNS: &str = "cooldowns";
 /// The key of the one record of the repositories that GitHub is to be asked about.
 pub(crate) const INQUIRIES: &str = "inquiries";
 
+/// The key of the last prices.
+pub(crate) const PRICES: &str = "prices";
+
 /// The key of the set of pools.
 pub(crate) const POOLS: &str = "pools";
 
@@ -176,6 +179,16 @@ pub(crate) fn shard_of(name: &InstanceName) -> String {
 /// The partition of a line of usage: its day, in as many parts as `due` has.
 pub(crate) fn usage_day(date: Date, shard: u32) -> String {
     format!("{date}#{shard}")
+}
+
+/// The partition of a day of usage that was rolled up.
+pub(crate) fn day_sum(date: Date) -> String {
+    format!("sum#{date}")
+}
+
+/// The partition of the prices that were learned on a day.
+pub(crate) fn day_prices(date: Date) -> String {
+    format!("prices#{date}")
 }
 
 /// The part of a day in which a line of usage lies.

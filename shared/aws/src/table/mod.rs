@@ -13,6 +13,7 @@ mod launches;
 mod operations;
 mod read;
 mod row;
+mod usage;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::{Client, Config};
@@ -36,7 +37,7 @@ pub struct TableNames {
     pub jobs: String,
     /// Everything else.
     pub control: String,
-    /// Lines of usage.
+    /// Lines of usage, days of them, and prices.
     pub usage: String,
 }
 

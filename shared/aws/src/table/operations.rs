@@ -1,7 +1,7 @@
 //! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
 
 use muster_control::causes::Cause;
-use muster_control::ports::{CommitError, Operations, Page, ReadError};
+use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
 use muster_domain::ids::MachineId;
@@ -11,11 +11,9 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
-use muster_domain::usage::{Date, Line};
 
 use super::commit::Condition;
 use super::keys::{self, AT, Place, n, s};
-use super::read::Range;
 use super::{DynamoTable, kind, records, row};
 use crate::error::text;
 use crate::item::Item;
@@ -71,12 +69,6 @@ impl Operations for DynamoTable {
             lines.extend(found.into_iter().map(|line| line.into_record().0));
         }
         Ok(lines)
-    }
-
-    async fn usage(&self, day: Date, page: Option<String>) -> Result<Page<Line>, ReadError> {
-        let range = |shard: u32| Range::of_table(Place::Usage, keys::usage_day(day, shard));
-        let Page { items, unreadable, next } = self.reader().of_shards(range, None, page).await?;
-        Ok(Page { items: records(items), unreadable, next })
     }
 
     async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError> {

@@ -18,7 +18,7 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Stored, Version};
 use muster_domain::switches::Switches;
 use muster_domain::timings::Timings;
-use muster_domain::usage::{Date, Line};
+use muster_domain::usage::{DAY_KEPT, Date, Line, PartOfDay, Prices};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value};
@@ -320,6 +320,51 @@ impl Record for Line {
             (keys::AT, s(format!("{}#{}", self.at, self.subject()))),
             (keys::EXPIRES_AT, n(expires.as_secs())),
         ]
+    }
+}
+
+impl Record for PartOfDay {
+    const PLACE: Place = Place::Usage;
+
+    /// The first half of it, as of a line.
+    fn key(&self) -> String {
+        keys::day_sum(self.day.date)
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        let expires = self.day.date.begin() + DAY_KEPT;
+        vec![(keys::AT, s(format!("{:04}", self.part))), (keys::EXPIRES_AT, n(expires.as_secs()))]
+    }
+}
+
+impl Record for Prices {
+    const PLACE: Place = Place::Control;
+
+    fn key(&self) -> String {
+        keys::PRICES.to_owned()
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+/// Prices among those of their day, for as long as its lines are kept.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct PricesOfHour(pub(crate) Prices);
+
+impl Record for PricesOfHour {
+    const PLACE: Place = Place::Usage;
+
+    /// The first half of it, as of a line.
+    fn key(&self) -> String {
+        keys::day_prices(Date::of(self.0.at))
+    }
+
+    fn marks(&self, timings: &Timings) -> Marks {
+        let expires = self.0.at + timings.usage_ttl_seconds;
+        vec![(keys::AT, s(self.0.at.to_string())), (keys::EXPIRES_AT, n(expires.as_secs()))]
     }
 }
 

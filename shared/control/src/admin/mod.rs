@@ -14,6 +14,7 @@ mod repositories;
 mod request;
 mod resolve;
 mod switch;
+mod usage;
 mod views;
 
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
@@ -27,8 +28,9 @@ use self::answers::ExplainedInstance;
 pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{
-    AppId, AuditRequest, CanaryRequest, ConnectApp, CreateApp, DeleteRequest, GithubRequest,
-    HookOrder, PoolsRequest, Request, Rotated, SwitchRequest, To, VERSION, read,
+    AppId, AuditRequest, CanaryRequest, ConnectApp, CostsRequest, CreateApp, DeleteRequest,
+    GithubRequest, HookOrder, LinesRequest, PoolsRequest, Request, Rotated, SwitchRequest, To,
+    VERSION, WaitsRequest, read,
 };
 use crate::causes::Cause;
 use crate::context::{Context, Ports};
@@ -96,6 +98,9 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
             )),
             Request::Pools(request) => self.pool_set(&request, now).await,
             Request::Audit(request) => self.audit(&request, now).await,
+            Request::Costs(request) => self.costs(&request, now).await,
+            Request::Waits(request) => self.waits(&request, now).await,
+            Request::Lines(request) => self.lines(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
             Request::Github(request) => self.github(&request, now).await,
             Request::Status { github } => self.status(github, now).await,

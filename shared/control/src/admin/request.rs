@@ -6,6 +6,7 @@ use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::text::first;
 use muster_domain::time::Time;
+use muster_domain::usage::{By, Date, OwnPrices};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ const MIN_REASON: usize = 5;
 const KEPT: [(&str, usize); 2] = [("by", 100), ("reason", 1000)];
 
 /// A request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Live instances.
@@ -79,6 +80,12 @@ pub enum Request {
     },
     /// The audit trail, newest first.
     Audit(AuditRequest),
+    /// What machines cost.
+    Costs(CostsRequest),
+    /// How long jobs waited.
+    Waits(WaitsRequest),
+    /// The record of usage, line by line.
+    Lines(LinesRequest),
     /// Switches something off or on.
     Switch(SwitchRequest),
     /// Shows, applies or restores the set of pools.
@@ -109,6 +116,66 @@ pub struct AuditRequest {
     /// At most so many.
     #[serde(default = "usual_limit")]
     pub limit: u32,
+}
+
+/// Which costs. Days are those of UTC, both included; without any, a month to today.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostsRequest {
+    /// The first day.
+    #[serde(default)]
+    pub since: Option<Date>,
+    /// The last day.
+    #[serde(default)]
+    pub until: Option<Date>,
+    /// What the rows are to be of.
+    #[serde(default)]
+    pub by: By,
+    /// Divides what was idle or in vain over the jobs of the same pool and day, by their time.
+    #[serde(default)]
+    pub spread: bool,
+    /// Of this pool only.
+    #[serde(default)]
+    pub pool: Option<PoolName>,
+    /// Of this repository only, `owner/repo`.
+    #[serde(default)]
+    pub repository: Option<String>,
+    /// Prices in the place of AWS's.
+    #[serde(default)]
+    pub prices: Option<OwnPrices>,
+}
+
+/// Which waits. Days as of [`CostsRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitsRequest {
+    /// The first day.
+    #[serde(default)]
+    pub since: Option<Date>,
+    /// The last day.
+    #[serde(default)]
+    pub until: Option<Date>,
+    /// Of this pool only.
+    #[serde(default)]
+    pub pool: Option<PoolName>,
+    /// The series is by the hour: of three days at most.
+    #[serde(default)]
+    pub hourly: bool,
+}
+
+/// Which lines. Days as of [`CostsRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinesRequest {
+    /// The first day.
+    #[serde(default)]
+    pub since: Option<Date>,
+    /// The last day.
+    #[serde(default)]
+    pub until: Option<Date>,
+    /// `next` of the answer before.
+    #[serde(default)]
+    pub page: Option<String>,
 }
 
 /// The `limit` of a listing whose request names none.

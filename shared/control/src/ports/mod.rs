@@ -5,6 +5,7 @@
 
 mod compute;
 mod github;
+mod prices;
 mod queue;
 mod setup;
 mod table;
@@ -18,6 +19,7 @@ pub use self::github::{
     Catalogue, Delivery, Directory, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar,
     RunSeen, SeenRepositories, SeenRepository,
 };
+pub use self::prices::{PriceList, SpotPrices};
 pub use self::queue::{Queue, QueueError};
 pub use self::setup::{
     AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError, MadeApp,
@@ -25,6 +27,7 @@ pub use self::setup::{
 };
 pub use self::table::{
     CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,
+    Usage,
 };
 pub use self::unavailable::Unavailable;
 pub use self::write::Write;

@@ -13,7 +13,7 @@ use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Change;
 use muster_domain::switches::Switches;
-use muster_domain::usage::Line;
+use muster_domain::usage::{Line, PartOfDay, Prices};
 
 /// A part of a commit. Records are written whole; each write names the version that it replaces,
 /// and a commit of several is all or nothing.
@@ -83,6 +83,10 @@ pub enum Write {
     Audit(Audit),
     /// A line of usage. The same key again is the same line, with all that is known by then.
     Usage(Box<Line>),
+    /// An item of a day of usage. The same again is the same day, with what is known by then.
+    UsageDay(Box<PartOfDay>),
+    /// The last prices, which also stand among those of their day.
+    Prices(Box<Change<Prices>>),
 }
 
 impl From<Change<Instance>> for Write {
@@ -100,6 +104,18 @@ impl From<Change<Job>> for Write {
 impl From<Line> for Write {
     fn from(line: Line) -> Self {
         Self::Usage(Box::new(line))
+    }
+}
+
+impl From<PartOfDay> for Write {
+    fn from(part: PartOfDay) -> Self {
+        Self::UsageDay(Box::new(part))
+    }
+}
+
+impl From<Change<Prices>> for Write {
+    fn from(change: Change<Prices>) -> Self {
+        Self::Prices(Box::new(change))
     }
 }
 

@@ -5,6 +5,7 @@ mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
+use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
@@ -93,6 +94,8 @@ pub struct SweepReport {
     pub troubles: Vec<Trouble>,
     /// Seconds; how long the first of what is switched off has been off.
     pub switched_off: u32,
+    /// Types of machines that EC2 showed.
+    pub kinds: BTreeSet<Arc<str>>,
     /// Waiting jobs of which nothing was heard for long, those of the longest silence.
     pub silent: Vec<Stored<Job>>,
     /// Parts of the sweep that failed; the others ran.
@@ -367,6 +370,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
                 }
             }
             if page.is_none() {
+                let kinds = machines.iter().filter_map(|machine| machine.make.kind.clone());
+                report.kinds.extend(kinds);
                 return Some(machines);
             }
         }

@@ -12,6 +12,8 @@ const TYPES: [&str; 5] = ["m7i-flex.large", "m7i.large", "m7a.large", "m6i.large
 impl Pool {
     /// The device of the launch template's own disk: the root of its image, Ubuntu.
     pub const TEMPLATE_DEVICE: &str = "/dev/sda1";
+    /// The size of that disk, in GiB, which a pool may have otherwise.
+    pub const TEMPLATE_DISK_GIB: u32 = 40;
 
     /// The pool of a stack to which no pool file was applied. Its label is the stack's name, so
     /// that no two stacks of an organization serve the same job.

@@ -33,6 +33,12 @@ impl Date {
         Self(self.0 - 1)
     }
 
+    /// The day after.
+    #[must_use]
+    pub const fn after(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// The days from one to another, both included, the first first.
     pub fn days(from: Self, to: Self) -> impl DoubleEndedIterator<Item = Self> {
         (from.0..=to.0).map(Self)

@@ -12,12 +12,16 @@ use super::prices::{OwnPrices, PricedBy};
 use super::waits::Waits;
 use crate::ec2::Market;
 use crate::ids::PoolName;
+use crate::time::Seconds;
 
 /// Most groups that one item of a day holds: a group has some two hundred bytes, and DynamoDB takes
 /// items of 400 KB.
 const GROUPS_OF_PART: usize = 800;
 /// Most pools' waits that one item holds: a pool's have some five kilobytes.
 const WAITS_OF_PART: usize = 20;
+
+/// How long a day is kept: thirteen months.
+pub const DAY_KEPT: Seconds = Seconds(400 * 24 * 3_600);
 
 /// A day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +100,8 @@ pub struct Sum {
     pub failed: u64,
     /// The jobs' minutes, each job's rounded up, as GitHub counts them.
     pub minutes: u64,
+    /// Those of private repositories.
+    pub private_minutes: u64,
     /// The time that is paid for, milliseconds.
     pub time: Parts,
     /// What it costs, as far as it has a price.
@@ -249,6 +255,7 @@ impl Sum {
         self.jobs += other.jobs;
         self.failed += other.failed;
         self.minutes += other.minutes;
+        self.private_minutes += other.private_minutes;
         self.time += other.time;
         self.money += other.money;
         self.spot += other.spot;
@@ -272,6 +279,7 @@ impl Sum {
             self.jobs += 1;
             self.failed += u64::from(job.conclusion.as_deref() == Some("failure"));
             self.minutes += line.minutes();
+            self.private_minutes += if job.private { line.minutes() } else { 0 };
         }
         let price = line.price.filter(|price| price.by == PricedBy::SpotHour);
         if let Some((price, on_demand)) = price.and_then(|price| Some((price, price.on_demand?))) {

@@ -17,7 +17,7 @@ mod waits;
 
 pub use self::costs::{By, Costs};
 pub use self::date::Date;
-pub use self::fold::{Day, Group, InVain, Key, PartOfDay, PoolWaits, Sum};
+pub use self::fold::{DAY_KEPT, Day, Group, InVain, Key, PartOfDay, PoolWaits, Sum};
 pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine};
 pub use self::made::end_of;
 pub use self::parts::Parts;

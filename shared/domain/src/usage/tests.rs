@@ -166,7 +166,9 @@ proptest! {
         known in any::<bool>(),
     ) {
         let instance = active_by_github().with(|i| {
-            told.map(|second| i.note_end(at(second)));
+            if let Some(second) = told {
+                i.note_end(at(second));
+            }
         });
         let instance = gone(instance, 3000);
         let job = ran(start, end);

@@ -56,7 +56,7 @@ pub struct Waits {
 
 impl Waits {
     /// A line's job. One that no machine of ours ran did not wait for one.
-    pub(super) fn add_line(&mut self, line: &Line) {
+    pub fn add_line(&mut self, line: &Line) {
         let Some((whole, parts)) = line.wait() else { return };
         self.whole.add(whole);
         self.longest = self.longest.max(whole);

@@ -1,7 +1,7 @@
 //! Lines of usage.
 
 use super::*;
-use muster_control::ports::Operations;
+use muster_control::ports::Usage;
 use muster_domain::time::Seconds;
 use muster_domain::usage::{Date, Line};
 
@@ -14,7 +14,7 @@ async fn shown<W: TableWorld>(world: &W, day: Date) -> Vec<Line> {
     let (mut lines, mut page) = (Vec::new(), None);
     loop {
         let Page { items, unreadable, next } =
-            world.table().usage(day, page).await.expect("a page");
+            world.table().lines(day, page).await.expect("a page");
         assert_eq!(unreadable, [] as [String; 0]);
         lines.extend(items);
         page = next;

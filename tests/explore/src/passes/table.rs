@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_control::ports::{
     CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,
-    Write,
+    Usage, Write,
 };
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
@@ -20,7 +20,7 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Committed, Stored, Version};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
-use muster_domain::usage::{Date, Line};
+use muster_domain::usage::{Date, Line, PartOfDay, Prices};
 
 use super::ports::Replayed;
 use super::{Answer, Call};
@@ -158,13 +158,25 @@ impl Operations for Replayed<'_> {
     async fn audit_between(&self, _: Time, _: Time, _: u32) -> Read<Vec<Audit>> {
         Ok(Vec::new())
     }
-    async fn usage(&self, _: Date, _: Option<String>) -> Read<Page<Line>> {
-        unreachable!("nobody asks what it cost")
-    }
     async fn cursor(&self, _: &str) -> Read<Option<Time>> {
         Ok(None)
     }
     async fn move_cursor(&self, _: &str, _: Option<Time>, _: Time) -> Result<(), CommitError> {
         unreachable!("the sweep alone moves cursors")
+    }
+}
+
+impl Usage for Replayed<'_> {
+    async fn lines(&self, _: Date, _: Option<String>) -> Read<Page<Line>> {
+        unreachable!("nobody asks what it cost")
+    }
+    async fn rolled_up(&self, _: Date) -> Read<Vec<PartOfDay>> {
+        unreachable!("nobody asks what it cost")
+    }
+    async fn prices(&self) -> Read<Option<Stored<Prices>>> {
+        unreachable!("nobody asks what it cost")
+    }
+    async fn prices_of(&self, _: Date) -> Read<Vec<Prices>> {
+        unreachable!("nobody asks what it cost")
     }
 }

@@ -7,6 +7,7 @@ mod launch;
 mod life;
 mod money;
 mod port;
+mod prices;
 mod shortage;
 mod terminate;
 mod words;

@@ -20,7 +20,7 @@ const LEAST: Millis = MINUTE;
 
 /// Millionths of a dollar an hour: the list prices of Linux in us-east-1
 /// (aws.amazon.com/ec2/pricing/on-demand), and for spot, whose price moves, 40 % of them.
-fn micros_an_hour(kind: &str, is_spot: bool) -> i64 {
+pub(super) fn micros_an_hour(kind: &str, is_spot: bool) -> i64 {
     let on_demand = match kind {
         "m7i.large" => 100_800,
         "m7a.large" => 115_920,

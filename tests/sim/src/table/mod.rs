@@ -23,7 +23,7 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
-use muster_domain::usage::Line;
+use muster_domain::usage::{Date, Line, PartOfDay, Prices};
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
@@ -58,6 +58,12 @@ pub struct Tables {
     pub audits: Vec<Audit>,
     /// Lines of usage, by their end and what they are about.
     pub usage: BTreeMap<(Time, String), Line>,
+    /// Days of usage that were rolled up, item by item.
+    pub days: BTreeMap<(Date, usize), PartOfDay>,
+    /// The last prices.
+    pub prices: Option<Stored<Prices>>,
+    /// Prices by when they were learned.
+    pub prices_by_hour: BTreeMap<Time, Prices>,
     /// Named points in time.
     pub cursors: BTreeMap<String, Time>,
     /// What operators have switched off.
@@ -108,6 +114,8 @@ enum Item<'a> {
     PoolsVersion(u64),
     Audit(usize),
     Usage(Time, String),
+    UsageDay(Date, usize),
+    Prices,
 }
 
 fn item_of(write: &Write, number: usize) -> Item<'_> {
@@ -129,6 +137,8 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
         Write::Audit(_) => Item::Audit(number),
         Write::Usage(line) => Item::Usage(line.at, line.subject()),
+        Write::UsageDay(part) => Item::UsageDay(part.day.date, part.part),
+        Write::Prices(_) => Item::Prices,
     }
 }
 
@@ -147,6 +157,9 @@ impl Tables {
             orphans: BTreeMap::new(),
             audits: Vec::new(),
             usage: BTreeMap::new(),
+            days: BTreeMap::new(),
+            prices: None,
+            prices_by_hour: BTreeMap::new(),
             cursors: BTreeMap::new(),
             switches: None,
             cooldowns: None,
@@ -221,11 +234,13 @@ impl Tables {
             Write::Cooldowns(next) => is_replaced(self.cooldowns.as_ref(), next),
             Write::Inquiries(next) => is_replaced(self.inquiries.as_ref(), next),
             Write::Pools(next) => is_replaced(self.pools.as_ref(), next),
+            Write::Prices(next) => is_replaced(self.prices.as_ref(), next),
             Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
             Write::OrphanGone(_)
             | Write::PoolsVersionGone(_)
             | Write::Audit(_)
-            | Write::Usage(_) => true,
+            | Write::Usage(_)
+            | Write::UsageDay(_) => true,
         })
     }
 
@@ -303,6 +318,13 @@ impl Tables {
                 Write::Usage(line) => {
                     self.usage.insert((line.at, line.subject()), Line::clone(line));
                 }
+                Write::UsageDay(part) => {
+                    self.days.insert((part.day.date, part.part), PartOfDay::clone(part));
+                }
+                Write::Prices(next) => {
+                    self.prices_by_hour.insert(next.at, next.next().clone());
+                    self.prices = Some(written(next));
+                }
             }
         }
     }
@@ -375,6 +397,8 @@ fn is_too_large(write: &Write) -> bool {
         Write::Job(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Switches(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Pools(next) => serde_json::to_writer(&mut length, next.next()),
+        Write::Prices(next) => serde_json::to_writer(&mut length, next.next()),
+        Write::UsageDay(part) => serde_json::to_writer(&mut length, part),
         _ => Ok(()),
     };
     counted.is_err() || length.0 > MAX_ITEM

@@ -38,17 +38,26 @@ use crate::bench::{Bench, waiting};
 
 /// When everything is asked. The simulated calls take time, and no answer is to depend on how many
 /// there were before.
-const NOW: Time = Time::from_millis(1_795_219_200_000);
+pub(crate) const NOW: Time = Time::from_millis(1_795_219_200_000);
 
 fn ago(seconds: i64) -> Time {
     Time::from_millis(NOW.as_millis() - 1000 * seconds)
 }
 
-fn ask(bench: &Bench, request: Value) -> Value {
+pub(crate) fn ask(bench: &Bench, request: Value) -> Value {
     json!(reply(bench, request))
 }
 
+/// The answer at another time.
+pub(crate) fn ask_at(bench: &Bench, request: Value, now: Time) -> Value {
+    json!(reply_at(bench, request, now))
+}
+
 fn reply(bench: &Bench, request: Value) -> Reply {
+    reply_at(bench, request, NOW)
+}
+
+fn reply_at(bench: &Bench, request: Value, now: Time) -> Reply {
     let door = &bench.door;
     let yaml =
         |text: &str| serde_json::from_str(text).map_err(|error| YamlError(Cause::new(error)));
@@ -58,7 +67,7 @@ fn reply(bench: &Bench, request: Value) -> Reply {
     let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
     let mut request = request;
     request["version"] = json!(1);
-    bench.drive(pass.answer(request, NOW))
+    bench.drive(pass.answer(request, now))
 }
 
 /// Compares an answer with the file of its name.
@@ -73,7 +82,7 @@ fn compare(name: &str, answer: &Value) {
     assert_eq!(told, recorded, "{name}");
 }
 
-fn check(bench: &Bench, name: &str, request: Value) {
+pub(crate) fn check(bench: &Bench, name: &str, request: Value) {
     compare(name, &ask(bench, request));
 }
 
@@ -83,7 +92,7 @@ fn error(operation: &str, code: &str) -> ErrorDetail {
 }
 
 /// A pool for all and a pool of an organization's.
-fn quiet() -> Bench {
+pub(crate) fn quiet() -> Bench {
     Bench::of(vec![
         schedule::pool("small", &["linux"], 20, "spot", None),
         schedule::pool("own", &["linux", "x64"], 5, "on-demand", Some("acme")),

@@ -27,5 +27,6 @@ mod reaps;
 mod reports;
 mod setup;
 mod silence;
+mod sums;
 mod usage;
 mod writers;

@@ -7,6 +7,7 @@ mod orders;
 mod phases;
 mod pools;
 mod status;
+mod usage;
 
 use serde::{Serialize, Serializer};
 
@@ -26,6 +27,7 @@ pub use self::status::{
     AgentsStatus, AppStatus, EntityStatus, ImageAgent, LimitStatus, OrphanStatus, PoolStatus,
     StackStatus, UnservedJobs,
 };
+pub use self::usage::{CostsList, CostsOfDay, CostsRow, LineList, WaitsAt, WaitsList, WaitsRow};
 use super::error::AdminError;
 use super::request::VERSION;
 
@@ -70,6 +72,12 @@ pub enum Answer {
     Delete(OrderedDelete),
     /// To `delete` as a dry run.
     DeleteDryRun(DeleteDryRun),
+    /// To `costs`.
+    Costs(Box<CostsList>),
+    /// To `waits`.
+    Waits(WaitsList),
+    /// To `lines`.
+    Lines(LineList),
     /// To `canary`, dry runs included.
     Canary(Box<OrderedCanary>),
 }

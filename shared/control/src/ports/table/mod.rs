@@ -4,6 +4,7 @@ mod instances;
 mod jobs;
 mod launches;
 mod operations;
+mod usage;
 
 use muster_domain::stored::Committed;
 
@@ -11,6 +12,7 @@ pub use self::instances::Instances;
 pub use self::jobs::Jobs;
 pub use self::launches::{LaunchConditions, Launches};
 pub use self::operations::Operations;
+pub use self::usage::Usage;
 use super::{Unavailable, Write};
 use crate::causes::Cause;
 
@@ -57,7 +59,7 @@ pub struct Page<T> {
 /// The tables. Reads by key are consistent; listings come from indexes and may be late, so
 /// nothing is decided on them alone.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
-pub trait Table: Instances + Jobs + Launches + Operations {
+pub trait Table: Instances + Jobs + Launches + Operations + Usage {
     /// Writes all or nothing.
     async fn commit(&self, writes: &[Write]) -> Result<Committed, CommitError>;
 }

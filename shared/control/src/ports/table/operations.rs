@@ -1,4 +1,4 @@
-//! What operators and the sweep keep: orphans, switches, pools, the audit trail, usage, cursors.
+//! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
 
 use muster_domain::audit::Audit;
 use muster_domain::ids::MachineId;
@@ -8,11 +8,10 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
-use muster_domain::usage::{Date, Line};
 
-use super::{CommitError, Page, ReadError};
+use super::{CommitError, ReadError};
 
-/// What operators and the sweep keep: orphans, switches, pools, the audit trail, usage, cursors.
+/// What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Operations {
     /// The orphan ledger.
@@ -36,8 +35,6 @@ pub trait Operations {
         to: Time,
         limit: u32,
     ) -> Result<Vec<Audit>, ReadError>;
-    /// A page of the lines of usage of a day, in no order.
-    async fn usage(&self, day: Date, page: Option<String>) -> Result<Page<Line>, ReadError>;
     /// A named point in time kept across invocations, for example of the last reconciliation.
     async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError>;
     /// Moves a cursor from what it was; a conflict means that another invocation did.

@@ -4,6 +4,7 @@ mod instances;
 mod jobs;
 mod launches;
 mod operations;
+mod usage;
 
 use muster_control::causes::Cause;
 use muster_control::ports::{CommitError, ReadError, Table, Unavailable, Write};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_control::ports::{CommitError, Operations, Page, ReadError};
+use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::audit::Audit;
 use muster_domain::ids::MachineId;
 use muster_domain::inquiry::Inquiries;
@@ -11,7 +11,6 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
-use muster_domain::usage::{Date, Line};
 
 use crate::door::Door;
 use crate::fault::Fault;
@@ -72,19 +71,6 @@ impl Operations for Door {
             lines.sort_by_key(|line| std::cmp::Reverse(line.at));
             lines.truncate(limit as usize);
             lines
-        })
-        .await
-    }
-
-    async fn usage(&self, day: Date, page: Option<String>) -> Result<Page<Line>, ReadError> {
-        self.list(|tables| {
-            let skip = page.as_deref().and_then(|page| page.parse().ok()).unwrap_or(0);
-            let of_day = tables.usage.values().filter(|line| Date::of(line.at) == day);
-            let mut items: Vec<Line> = of_day.skip(skip).take(tables.page + 1).cloned().collect();
-            let more = items.len() > tables.page;
-            items.truncate(tables.page);
-            let next = more.then(|| (skip + tables.page).to_string());
-            Page { items, unreadable: Vec::new(), next }
         })
         .await
     }

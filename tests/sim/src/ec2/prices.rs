@@ -1,0 +1,38 @@
+//! What machines cost, by the world's own books.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_control::ports::{PriceList, SpotPrices};
+use muster_domain::observation::ProviderError;
+
+use super::ZONES;
+use super::money::micros_an_hour;
+use crate::door::Door;
+
+impl PriceList for Door {
+    async fn spot_prices(&self, kinds: &BTreeSet<Arc<str>>) -> Result<SpotPrices, ProviderError> {
+        self.call(|world| {
+            world.ec2_answers("DescribeSpotPriceHistory")?;
+            let of = |kind: &Arc<str>| {
+                let price = micros_an_hour(kind, true).unsigned_abs();
+                (kind.clone(), ZONES.iter().map(|zone| (Arc::from(*zone), price)).collect())
+            };
+            Ok(kinds.iter().map(of).collect::<BTreeMap<_, _>>())
+        })
+        .await
+    }
+
+    async fn list_price(&self, kind: &str) -> Result<Option<u64>, ProviderError> {
+        self.call(|world| {
+            world.ec2_answers("GetProducts")?;
+            Ok(Some(micros_an_hour(kind, false).unsigned_abs()))
+        })
+        .await
+    }
+
+    /// The books have machines alone.
+    async fn disk_price(&self) -> Result<Option<u64>, ProviderError> {
+        self.call(|world| world.ec2_answers("GetProducts").map(|()| None)).await
+    }
+}

@@ -1,0 +1,217 @@
+//! What machines cost and how long jobs waited, as operators are answered it.
+
+use std::collections::BTreeSet;
+
+use muster_control::context::Context;
+use muster_control::sums::{PriceWatch, RollUp};
+use muster_domain::ids::MachineId;
+use muster_domain::time::{Seconds, Time};
+use muster_domain::usage::{Date, Line};
+use serde_json::{Value, json};
+
+use crate::answers::{NOW, ask, check, quiet};
+use crate::bench::Bench;
+
+/// A day, seconds.
+const DAY: u32 = 86_400;
+
+/// A machine's line, of so many seconds before now; each part in seconds.
+struct Told {
+    number: u32,
+    ago: u32,
+    pool: &'static str,
+    kind: &'static str,
+    market: &'static str,
+    reason: &'static str,
+    parts: Value,
+}
+
+impl Told {
+    fn new(number: u32, ago: u32) -> Self {
+        let (pool, kind, market) = ("small", "m7i.large", "spot");
+        let reason = "runner_ended";
+        Self { number, ago, pool, kind, market, reason, parts: json!({}) }
+    }
+
+    fn line(&self, job: Option<Value>, t: Value) -> Line {
+        let Self { number, ago, pool, kind, market, reason, parts } = self;
+        let at = NOW - Seconds(*ago);
+        let part = |name: &str| parts[name].as_u64().unwrap_or(0) * 1000;
+        let line = json!({
+            "schema": muster_domain::SCHEMA, "kind": "machine", "at": at, "at_by": "event",
+            "pool": pool, "job": job,
+            "machine": {
+                "id": format!("i-{number:017x}"), "instance": format!("{pool}-{number}-0"),
+                "type": kind, "zone": "us-east-1a", "market": market, "template": "3",
+                "generation": 1, "reason": reason, "cause": null,
+            },
+            "since": at - Seconds(600), "t": t,
+            "parts": {
+                "start": part("start"), "work": part("work"), "end": part("end"),
+                "idle": part("idle"), "vain": part("vain"),
+            },
+        });
+        serde_json::from_value(line).expect("a line")
+    }
+
+    /// It ran a job that waited for so many seconds.
+    fn ran(self, repository: &str, workflow: &str, name: &str, waited: u32, worked: u32) -> Line {
+        let done = waited + worked;
+        let job = json!({
+            "key": format!("1/{}", self.number), "repository": repository,
+            "private": repository.ends_with("ml"), "run": 9_900 + self.number, "attempt": 1,
+            "name": name, "workflow": workflow, "branch": "main", "labels": ["linux"],
+            "conclusion": if self.number.is_multiple_of(3) { "failure" } else { "success" },
+        });
+        let t = |second: u32| i64::from(second) * 1000;
+        let t = json!({
+            "heard": 300, "planned": t(waited.saturating_sub(45)), "launched": t(waited - 42),
+            "asked": t(waited - 12), "registered": t(waited - 11), "listening": t(waited - 8),
+            "started": t(waited), "completed": t(done), "exited": t(done + 2),
+            "ended": 600_000,
+        });
+        let parts = json!({ "start": 42, "work": worked, "end": 20 });
+        Self { parts, ..self }.line(Some(job), t)
+    }
+
+    fn ran_none(self, parts: Value) -> Line {
+        Self { parts, ..self }
+            .line(None, json!({ "planned": 0, "launched": 2_000, "ended": 600_000 }))
+    }
+}
+
+/// Four days: two repositories, a machine that was kept idle, two that were bought in vain, one of
+/// which has no price.
+fn lines() -> Vec<Line> {
+    let mut lines: Vec<Line> = (1..=12)
+        .map(|n| Told::new(n, n * DAY / 4).ran("acme/app", "CI", "test", 49 + n, 120 + 10 * n))
+        .collect();
+    lines.push(Told::new(13, DAY).ran("acme/ml", "train", "fit <b>", 900, 280));
+    let own = Told { pool: "own", market: "on-demand", ..Told::new(14, 2 * DAY) };
+    lines.push(own.ran("acme/app", "Release", "build", 60, 300));
+    lines.push(Told::new(15, DAY).ran_none(json!({ "idle": 1800 })));
+    let died = Told { reason: "boot_timeout", ..Told::new(16, DAY) };
+    lines.push(died.ran_none(json!({ "vain": 300 })));
+    let huge = Told { kind: "x9.metal", reason: "boot_timeout", ..Told::new(17, 2 * DAY) };
+    lines.push(huge.ran_none(json!({ "vain": 300 })));
+    lines
+}
+
+/// With the prices that the world has.
+fn told() -> Bench {
+    let bench = quiet();
+    let door = &bench.door;
+    let watch = PriceWatch { context: Context::new(door, &(), door, &(), &door.sim.settings) };
+    let seen = BTreeSet::new();
+    let first = NOW - Seconds(5 * DAY);
+    assert_eq!(bench.drive(watch.look(&seen, first)).expect("learned"), [] as [String; 0]);
+    bench.change(|world| {
+        for line in lines() {
+            world.tables.usage.insert((line.at, line.subject()), line);
+        }
+    });
+    bench
+}
+
+#[test]
+fn costs_are_answered_by_what_is_asked_for() {
+    let bench = told();
+    check(&bench, "costs", json!({ "action": "costs" }));
+    check(&bench, "costs_by_type", json!({ "action": "costs", "by": "type" }));
+    let jobs = json!({ "action": "costs", "by": "job", "spread": true, "since": "2026-11-18" });
+    check(&bench, "costs_spread", jobs);
+    let own = json!({ "spot": { "x9.metal": 3.6 }, "factor": { "on-demand": 0.5 } });
+    let own = json!({ "action": "costs", "by": "pool", "prices": own });
+    check(&bench, "costs_at_own_prices", own);
+    check(&quiet(), "costs_none", json!({ "action": "costs" }));
+    let wrong = json!({ "action": "costs", "since": "2026-12-01" });
+    assert_eq!(ask(&bench, wrong)["error"]["code"], "bad_request");
+    let wrong = json!({ "action": "costs", "by": "job", "since": "2026-01-01" });
+    assert_eq!(ask(&bench, wrong)["error"]["code"], "bad_request");
+}
+
+#[test]
+fn waits_are_answered_by_pool_and_by_what_they_were_for() {
+    let bench = told();
+    check(&bench, "waits", json!({ "action": "waits" }));
+    let hourly = json!({ "action": "waits", "hourly": true, "since": "2026-11-20", "pool": "own" });
+    check(&bench, "waits_by_the_hour", hourly);
+    let gone = json!({ "action": "waits", "pool": "gone" });
+    assert_eq!(ask(&bench, gone)["error"]["code"], "not_found");
+}
+
+#[test]
+fn lines_come_page_by_page_with_their_prices() {
+    let bench = told();
+    bench.change(|world| world.tables.page = 3);
+    let (mut found, mut page) = (Vec::new(), Value::Null);
+    loop {
+        let answer = ask(&bench, json!({ "action": "lines", "page": page }));
+        let lines = answer["lines"].as_array().expect("lines").clone();
+        assert!(!lines.is_empty() || answer["next"].is_null(), "an empty page: {answer}");
+        found.extend(lines.into_iter().map(|line| serde_json::from_value(line).expect("a line")));
+        page = answer["next"].clone();
+        if page.is_null() {
+            break;
+        }
+    }
+    let ids = |lines: &[Line]| -> BTreeSet<MachineId> {
+        lines.iter().map(|line| line.machine.as_ref().expect("a machine").id.clone()).collect()
+    };
+    assert_eq!((found.len(), ids(&found)), (lines().len(), ids(&lines())));
+    let unpriced = found.iter().filter(|line| line.price.is_none()).count();
+    assert_eq!(unpriced, 1, "the one of which nobody knows a price");
+    let wrong = json!({ "action": "lines", "page": "nonsense" });
+    assert_eq!(ask(&bench, wrong)["error"]["code"], "bad_request");
+}
+
+/// A year later somebody asks for the same days.
+#[test]
+fn days_that_were_rolled_up_say_the_same_without_their_lines() {
+    let bench = told();
+    let door = &bench.door;
+    let days = RollUp { context: Context::new(door, &(), &(), &(), &door.sim.settings) };
+    let asked = |by: &str| {
+        let (since, until) = ("2026-11-17", "2026-11-20");
+        json!({ "action": "costs", "by": by, "since": since, "until": until })
+    };
+    let early = |answer: Value| [answer["rows"].clone(), answer["all"].clone()];
+    let before = ["repository", "workflow", "day"].map(|by| early(ask(&bench, asked(by))));
+    // Each day has three chances, and the last of these days is over.
+    for day in 0..4 {
+        let now = NOW + Seconds(day * DAY) - Seconds(2 * DAY);
+        assert_eq!(bench.drive(days.run(now)).expect("rolled up"), 3);
+        assert_eq!(bench.drive(days.run(now + Seconds(60))).expect("nothing to do"), 0);
+    }
+    bench.change(|world| {
+        let last: Date = "2026-11-17".parse().expect("a day");
+        assert!(world.tables.days.keys().any(|(date, _)| *date == last));
+        world.tables.usage.clear();
+        world.tables.prices_by_hour.clear();
+    });
+    let later = Time::from_millis(NOW.as_millis() + 86_400_000 * 300);
+    let after = ["repository", "workflow", "day"]
+        .map(|by| early(crate::answers::ask_at(&bench, asked(by), later)));
+    assert_eq!(after, before);
+}
+
+#[test]
+fn prices_are_asked_for_once_an_hour_and_when_a_type_is_new() {
+    let bench = quiet();
+    let door = &bench.door;
+    let watch = PriceWatch { context: Context::new(door, &(), door, &(), &door.sim.settings) };
+    let calls = |second: u32, seen: &[&str]| {
+        let before = bench.change(|world| world.calls.looks);
+        let seen = seen.iter().map(|kind| (*kind).into()).collect();
+        let told = bench.drive(watch.look(&seen, NOW + Seconds(second))).expect("learned");
+        assert_eq!(told, [] as [String; 0]);
+        bench.change(|world| world.calls.looks) - before
+    };
+    // Spot's prices, the list's of two types, and disks'.
+    assert_eq!(calls(0, &[]), 4);
+    assert_eq!(calls(60, &[]), 0);
+    assert_eq!(calls(120, &["c7a.large"]), 2);
+    assert_eq!(calls(180, &["c7a.large"]), 0);
+    assert_eq!(calls(3_800, &[]), 1, "the list is asked once a day");
+    assert_eq!(calls(DAY + 60, &[]), 5);
+}
