@@ -1,11 +1,13 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use muster_domain::ids::{Entity, PoolName};
-use muster_domain::time::Seconds;
+use muster_domain::time::{Seconds, Time};
+use muster_domain::usage::{By, Date};
 
 use crate::app::{Host, Login};
 use crate::words::read_span;
@@ -103,6 +105,22 @@ pub enum Command {
     /// Of the live machines, and of those that ended in the last week. It says what each phase is, and where to look when
     /// it is long.
     Phases {
+        /// Only this pool's
+        #[arg(long)]
+        pool: Option<PoolName>,
+    },
+    /// What machines cost: by repository, workflow, job, pool, type or day; and what was for nothing
+    ///
+    /// By EC2's spot prices of the hour and AWS's price list. Days are those of UTC.
+    Costs(Costs),
+    /// How long jobs waited for their first step, by pool, and what for
+    Waits {
+        /// How far back, for example `7d`, or the first day, for example `2026-11-01`
+        #[arg(long, default_value = "7d", value_name = "SPAN|DAY")]
+        since: Since,
+        /// The last day [default: today]
+        #[arg(long, value_name = "DAY")]
+        until: Option<Date>,
         /// Only this pool's
         #[arg(long)]
         pool: Option<PoolName>,
@@ -218,6 +236,77 @@ pub struct Canary {
     /// Does not ask
     #[arg(long, short, requires = "canary")]
     pub yes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Costs {
+    /// How far back, for example `30d`, or the first day, for example `2026-11-01`
+    #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
+    pub since: Since,
+    /// The last day [default: today]
+    #[arg(long, value_name = "DAY")]
+    pub until: Option<Date>,
+    /// What the rows are of: `repository`, `workflow`, `job`, `pool`, `type` or `day`
+    #[arg(long, default_value = "repository", value_parser = by, value_name = "WHAT")]
+    pub by: By,
+    /// Only this pool's
+    #[arg(long)]
+    pub pool: Option<PoolName>,
+    /// Only this repository's, `OWNER/REPO`
+    #[arg(long, value_name = "OWNER/REPO")]
+    pub repository: Option<String>,
+    /// Divides what was idle or in vain over the jobs of the same pool and day, by their time
+    #[arg(long)]
+    pub spread: bool,
+    /// Machine by machine instead, with what each waited for; with --json a line of JSON each
+    #[arg(long, conflicts_with_all = ["by", "spread", "prices"])]
+    pub rows: bool,
+    /// As CSV, for a spreadsheet
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Your own prices, dollars an hour by type, and factors on others: docs/costs.md
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+}
+
+/// Where days begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// So many before now.
+    Span(Seconds),
+    /// On that day.
+    Day(Date),
+}
+
+impl Since {
+    /// The first day: `1d` is today.
+    #[must_use]
+    pub fn day(self, now: Time) -> Date {
+        const DAY: u32 = 86_400;
+        match self {
+            Self::Span(Seconds(span)) => Date::of(now - Seconds(span.saturating_sub(DAY))),
+            Self::Day(day) => day,
+        }
+    }
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(day) => Ok(Self::Day(day)),
+            Err(_) => read_span(text).map(Self::Span).map_err(|_| {
+                format!("{text:?} is neither a span, as 30d, nor a day, as 2026-11-01")
+            }),
+        }
+    }
+}
+
+/// By the words that the function has as well.
+fn by(text: &str) -> Result<By, String> {
+    serde_json::from_value(serde_json::json!(text))
+        .map_err(|_| format!("{text:?} is none of repository, workflow, job, pool, type and day"))
 }
 
 /// How much of a list.

@@ -15,6 +15,7 @@ mod setup;
 mod shell;
 mod teardown;
 mod upgrade;
+mod usage;
 mod watch;
 
 use clap::CommandFactory as _;
@@ -141,6 +142,8 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::List { listing, state } => session.list(listing, state.as_deref()).await,
         Command::Show { name } => session.show(&name).await,
         Command::Phases { pool } => session.phases(pool).await,
+        Command::Costs(order) => session.costs(order).await,
+        Command::Waits { since, until, pool } => session.waits(since, until, pool).await,
         Command::Watch { name } => session.watch(name.as_deref()).await,
         Command::Logs(order) => session.logs(&order).await,
         Command::Connect { name, print } => session.shell(&name, print).await,

@@ -2,11 +2,13 @@
 
 pub mod alarms;
 pub mod canary;
+pub mod costs;
 pub mod dead_letters;
 pub mod doctor;
 pub mod github;
 pub mod instances;
 pub mod jobs;
+pub mod lines;
 pub mod logs;
 pub mod machine_log;
 pub mod orders;
@@ -14,6 +16,7 @@ pub mod phases;
 pub mod pools;
 pub mod setup;
 pub mod status;
+pub mod waits;
 pub mod watch;
 
 use muster_control::admin::answers::More;

@@ -1,11 +1,13 @@
 //! Every page at two widths, and for a pipe.
 
 use muster_cli::page::Screen;
-use muster_cli::views::{self, instances, jobs, orders, phases, pools, status};
+use muster_cli::views::{
+    self, costs, instances, jobs, lines, orders, phases, pools, status, waits,
+};
 use muster_control::admin::answers::{
-    AdoptedJobs, AppliedPools, AuditList, DeleteDryRun, ExplainedInstance, ExplainedJob,
-    InstanceList, JobList, OrderedDelete, PhaseList, PoolsHistory, ShownInstance, ShownPools,
-    StackStatus, SwitchedNow,
+    AdoptedJobs, AppliedPools, AuditList, CostsList, DeleteDryRun, ExplainedInstance, ExplainedJob,
+    InstanceList, JobList, LineList, OrderedDelete, PhaseList, PoolsHistory, ShownInstance,
+    ShownPools, StackStatus, SwitchedNow, WaitsList,
 };
 use muster_domain::time::{Seconds, Time};
 use serde::Serialize;
@@ -199,4 +201,30 @@ fn each_answer_is_read_as_it_was_written() {
     back::<SwitchedNow>(&["switch"]);
     back::<OrderedDelete>(&["delete", "delete_forced", "delete_killing"]);
     back::<DeleteDryRun>(&["delete_dry_run"]);
+}
+
+#[test]
+fn costs_say_what_was_for_nothing_and_what_is_not_in_them() {
+    for name in ["costs", "costs_by_type", "costs_spread", "costs_none"] {
+        looks::<CostsList>(name, recorded(name), costs::page);
+    }
+    let told: CostsList = read(recorded("costs"));
+    compare("costs.csv", &costs::csv(&told));
+}
+
+#[test]
+fn waits_say_what_the_longest_were_for() {
+    looks::<WaitsList>("waits", recorded("waits"), waits::page);
+    let mut none = recorded("waits");
+    none["all"]["jobs"] = json!(0);
+    none["pools"] = json!([]);
+    looks::<WaitsList>("waits_none", none, waits::page);
+}
+
+#[test]
+fn lines_tell_machine_by_machine() {
+    let page = |told: &LineList, now, screen| lines::page(&told.lines, now, screen);
+    looks::<LineList>("lines", recorded("lines"), page);
+    let told: LineList = read(recorded("lines"));
+    compare("lines.csv", &(lines::csv_header() + &lines::csv(told.lines.into_iter())));
 }

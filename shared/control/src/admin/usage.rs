@@ -2,7 +2,7 @@
 
 use muster_domain::ids::PoolName;
 use muster_domain::time::{Seconds, Time};
-use muster_domain::usage::{By, Costs, Date, Day, Key, Line, Waits};
+use muster_domain::usage::{By, Costs, Date, Day, Key, Line, Sum, Waits};
 
 use super::answers::{
     Answer, CostsList, CostsOfDay, CostsRow, LineList, WaitsAt, WaitsList, WaitsRow,
@@ -64,7 +64,7 @@ impl<P: Ports> Admin<'_, P> {
             rest,
             all,
             unpriced,
-            days: days.into_iter().map(|(date, sum)| CostsOfDay { date, sum }).collect(),
+            days: days.into_iter().map(of_day).collect(),
             spot_at: last.as_ref().map(|prices| prices.at),
             listed_at: last.map(|prices| prices.listed_at).filter(|at| *at > Time::default()),
         })))
@@ -145,6 +145,10 @@ impl<P: Ports> Admin<'_, P> {
         let Context { table, settings, .. } = self.context;
         Days { table, settings }
     }
+}
+
+fn of_day((date, sum): (Date, Sum)) -> CostsOfDay {
+    CostsOfDay { date, jobs: sum.jobs, money: sum.money }
 }
 
 /// Where a listing of lines goes on.

@@ -99,7 +99,8 @@ impl Waits {
     /// Milliseconds that so many of a hundred jobs waited at most.
     #[must_use]
     pub fn percentile(&self, of_hundred: u64) -> Option<u64> {
-        self.whole.percentile(of_hundred)
+        // A step's middle may lie above all that is in it.
+        Some(self.whole.percentile(of_hundred)?.min(self.longest))
     }
 
     /// The same of a part of the wait.
@@ -111,7 +112,7 @@ impl Waits {
     /// What the longest twentieth waited for most of their time, the most frequent first.
     #[must_use]
     pub fn reasons_of_longest(&self) -> Vec<(WaitsFor, u64)> {
-        let Some(least) = self.percentile(95).map(Step::of) else { return Vec::new() };
+        let Some(least) = self.whole.percentile(95).map(Step::of) else { return Vec::new() };
         let mut reasons: Vec<(WaitsFor, u64)> = Vec::new();
         for (_, what, count) in self.longest_parts.iter().filter(|(step, ..)| *step >= least) {
             match reasons.iter_mut().find(|(known, _)| known == what) {

@@ -134,7 +134,7 @@ fn costs_are_answered_by_what_is_asked_for() {
 fn waits_are_answered_by_pool_and_by_what_they_were_for() {
     let bench = told();
     check(&bench, "waits", json!({ "action": "waits" }));
-    let hourly = json!({ "action": "waits", "hourly": true, "since": "2026-11-20", "pool": "own" });
+    let hourly = json!({ "action": "waits", "hourly": true, "since": "2026-11-19", "pool": "own" });
     check(&bench, "waits_by_the_hour", hourly);
     let gone = json!({ "action": "waits", "pool": "gone" });
     assert_eq!(ask(&bench, gone)["error"]["code"], "not_found");
@@ -143,6 +143,8 @@ fn waits_are_answered_by_pool_and_by_what_they_were_for() {
 #[test]
 fn lines_come_page_by_page_with_their_prices() {
     let bench = told();
+    let day = json!({ "action": "lines", "since": "2026-11-20", "until": "2026-11-20" });
+    check(&bench, "lines", day);
     bench.change(|world| world.tables.page = 3);
     let (mut found, mut page) = (Vec::new(), Value::Null);
     loop {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_domain::time::Time;
-use muster_domain::usage::{By, Date, Line, Sum, Waits, WaitsFor};
+use muster_domain::usage::{By, Date, Line, Parts, Sum, Waits, WaitsFor};
 use serde::{Deserialize, Serialize};
 
 /// What days cost.
@@ -50,9 +50,10 @@ pub struct CostsRow {
 pub struct CostsOfDay {
     /// The day.
     pub date: Date,
-    /// What it adds up to.
-    #[serde(flatten)]
-    pub sum: Sum,
+    /// Jobs that ran.
+    pub jobs: u64,
+    /// What its machines cost.
+    pub money: Parts,
 }
 
 /// How long jobs waited for their first step.

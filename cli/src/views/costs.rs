@@ -1,0 +1,185 @@
+//! What machines cost.
+
+use muster_control::admin::answers::{CostsList, CostsRow};
+use muster_domain::time::Time;
+use muster_domain::usage::{By, Parts, Sum};
+
+use crate::money::{dollars, share, thousands};
+use crate::page::{Column, Look, Page, Screen, Text};
+use crate::table::Csv;
+use crate::words::{count, minute};
+
+/// What GitHub has announced to take for a minute on machines that are not its own, millionths of a
+/// dollar. Source: resources.github.com/actions/2026-pricing-changes-for-github-actions; put off since.
+const FEE: u64 = 2_000;
+
+const fn heading(by: By) -> Column {
+    match by {
+        By::Repository => Column::text("REPOSITORY"),
+        By::Workflow => Column::text("WORKFLOW"),
+        By::Job => Column::text("JOB"),
+        By::Pool => Column::whole("POOL"),
+        By::Type => Column::whole("TYPE"),
+        By::Day => Column::whole("DAY"),
+    }
+}
+
+/// The answer to `costs`.
+#[must_use]
+pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
+    let mut page = Page::new(screen);
+    let whole = told.all.money.sum();
+    if !page.is_piped() {
+        page.line([Text::new(format!("{} to {}", told.from, told.to), Look::Strong)]);
+        page.gap();
+    }
+    if told.all.machines == 0 && !page.is_piped() {
+        page.line(["No machine has ended in this time. One is told of when it has ended.".into()]);
+        return page.into_text();
+    }
+    let of_machines = told.by.is_of_machines();
+    let columns = columns(told.by);
+    let mut rows: Vec<Vec<Text>> =
+        told.rows.iter().map(|row| self::row(row, of_machines, whole)).collect();
+    if !page.is_piped() {
+        rows.extend(below(told, of_machines));
+    }
+    page.table(&columns, rows);
+    if !page.is_piped() {
+        page.gap();
+        page.marked(notes(told).into_iter().map(|said| (Text::new("·", Look::Dim), said)));
+    }
+    page.into_text()
+}
+
+fn columns(by: By) -> Vec<Column> {
+    let mut columns = vec![heading(by), Column::whole("JOBS"), Column::whole("MINUTES")];
+    columns.extend(match by.is_of_machines() {
+        true => ["JOBS $", "IDLE", "IN VAIN"].map(Column::whole),
+        false => ["START", "WORK", "END"].map(|name| Column::whole(name).from(100)),
+    });
+    columns.extend([Column::whole("DOLLARS"), Column::whole("OF ALL")]);
+    columns
+}
+
+fn row(CostsRow { name, sum }: &CostsRow, of_machines: bool, whole: u64) -> Vec<Text> {
+    let Sum { jobs, minutes, money, .. } = sum;
+    let mut row = vec![Text::from(name), Text::from(thousands(*jobs)), thousands(*minutes).into()];
+    let Parts { start, work, end, idle, vain } = *money;
+    let parts = if of_machines { [money.of_job(), idle, vain] } else { [start, work, end] };
+    row.extend(parts.map(|part| Text::from(dollars(part))));
+    if sum.unpriced == sum.machines {
+        row.extend([Text::new("no price", Look::Warning), Text::none()]);
+        return row;
+    }
+    row.extend([dollars(money.sum()).into(), share(money.sum(), whole).into()]);
+    row
+}
+
+/// What belongs to no row, and the sum.
+fn below(told: &CostsList, of_machines: bool) -> Vec<Vec<Text>> {
+    let whole = told.all.money.sum();
+    let line = |name: &str, money: u64| {
+        let mut row = vec![Text::from(name)];
+        row.extend(std::iter::repeat_n(Text::from(""), 5));
+        row.extend([dollars(money), share(money, whole)].map(Text::from));
+        row
+    };
+    let mut rows = Vec::new();
+    let rest = &told.rest.money;
+    if !of_machines {
+        let own = [("idle", rest.idle), ("in vain", rest.vain), ("of no known job", rest.of_job())];
+        let own = own.into_iter().filter(|(_, money)| *money > 0);
+        rows.extend(own.map(|(name, money)| line(name, money)));
+    }
+    let total = CostsRow { name: "total".to_owned(), sum: told.all.clone() };
+    rows.push(row(&total, of_machines, whole));
+    rows
+}
+
+fn notes(told: &CostsList) -> Vec<Text> {
+    let mut notes = Vec::new();
+    let CostsList { all, unpriced, .. } = told;
+    if told.left_out > 0 {
+        let rows = count(told.left_out, "more row");
+        notes.push(Text::from(format!("{rows} are in the sums; --csv writes those above.")));
+    }
+    if !all.in_vain.is_empty() {
+        let mut why: Vec<_> = all.in_vain.iter().collect();
+        why.sort_by_key(|(_, one)| std::cmp::Reverse(one.machines));
+        let machines: u64 = why.iter().map(|(_, one)| one.machines).sum();
+        let why: Vec<String> =
+            why.into_iter().map(|(why, one)| format!("{} {why}", one.machines)).collect();
+        let machines = count(usize::try_from(machines).unwrap_or(usize::MAX), "machine");
+        let said =
+            format!("In vain: {machines} bought for jobs, which ran none: {}.", why.join(", "));
+        notes.push(Text::new(said, Look::Warning));
+    }
+    if all.unpriced > 0 {
+        let kinds: Vec<&str> = unpriced.keys().map(String::as_str).collect();
+        let machines = count(usize::try_from(all.unpriced).unwrap_or(usize::MAX), "machine");
+        let said = format!(
+            "No price: {machines} ({}). They are not in the dollars; --prices takes your own.",
+            kinds.join(", ")
+        );
+        notes.push(Text::new(said, Look::Warning));
+    }
+    if all.spot > 0 {
+        let saved = all.on_demand.saturating_sub(all.spot);
+        notes.push(Text::from(format!(
+            "Spot saved {} of {} on demand.",
+            dollars(saved),
+            dollars(all.on_demand)
+        )));
+    }
+    if all.minutes > 0 {
+        let public = all.minutes - all.private_minutes;
+        notes.push(Text::from(format!(
+            "GitHub's announced fee of $0.002 a minute, not taken yet, would be {} for private \
+             repositories, and {} for public ones.",
+            dollars(all.private_minutes * FEE),
+            dollars(public * FEE)
+        )));
+    }
+    let prices = match (told.spot_at, told.listed_at) {
+        (None, _) => "Nobody has learned a price yet: the reaper asks once an hour.".to_owned(),
+        (Some(spot), None) => format!(
+            "Spot's prices are by the hour, the last of {}; the price list has not answered.",
+            minute(spot)
+        ),
+        (Some(spot), Some(list)) => format!(
+            "Spot's prices are by the hour, the last of {}; the price list's of {}.",
+            minute(spot),
+            minute(list)
+        ),
+    };
+    notes.push(Text::new(prices, Look::Dim));
+    let not_in =
+        "Not in it: discounts, public addresses, NAT, transfer, Muster's own functions and tables.";
+    notes.push(Text::new(not_in, Look::Dim));
+    notes
+}
+
+/// The rows for a spreadsheet, what belongs to none of them among them.
+#[must_use]
+pub fn csv(told: &CostsList) -> String {
+    let by = serde_json::json!(told.by);
+    let name = by.as_str().unwrap_or("name");
+    let mut csv = Csv::new(&[
+        name, "jobs", "failed", "minutes", "start", "work", "end", "idle", "in_vain", "dollars",
+        "machines", "unpriced",
+    ]);
+    let rest = [("(none)".to_owned(), &told.rest)];
+    let rest = rest.into_iter().filter(|(_, sum)| sum.machines > 0);
+    let rows = told.rows.iter().map(|row| (row.name.clone(), &row.sum)).chain(rest);
+    for (name, sum) in rows {
+        let Parts { start, work, end, idle, vain } = sum.money;
+        let money = [start, work, end, idle, vain, sum.money.sum()].map(crate::money::exact);
+        let mut row = vec![name];
+        row.extend([sum.jobs, sum.failed, sum.minutes].map(|number| number.to_string()));
+        row.extend(money);
+        row.extend([sum.machines, sum.unpriced].map(|number| number.to_string()));
+        csv.row(&row);
+    }
+    csv.into_text()
+}
