@@ -264,7 +264,7 @@ pub struct Costs {
     /// As CSV, for a spreadsheet
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Your own prices, dollars an hour by type, and factors on others: docs/costs.md
+    /// Your own prices, dollars an hour by type, and factors on others: docs/usage.md
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The ports `Compute` and `Catalogue` on EC2.
+//! The ports `Compute`, `Catalogue` and `PriceList` on EC2.
 //!
 //! Alone in its crate, because the SDK's EC2 client is most of the project's build: the webhook
 //! never sees it.
@@ -8,6 +8,7 @@ mod fleet;
 mod images;
 mod machines;
 mod named;
+mod prices;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -45,13 +46,15 @@ const CONSOLE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Ec2 {
     client: Client,
     stack: String,
+    /// None where AWS has no price list.
+    list: Option<prices::List>,
 }
 
 impl Ec2 {
     /// `stack` is the stack's name.
     #[must_use]
     pub fn new(config: &SdkConfig, stack: String) -> Self {
-        Self { client: Client::new(config), stack }
+        Self { client: Client::new(config), stack, list: prices::List::new(config) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the adapter sends to EC2 and makes of its answers, over HTTP on loopback.
 
+mod prices;
 mod stub;
 
 use std::collections::BTreeSet;

@@ -8,6 +8,7 @@ mod instance;
 mod named;
 pub mod network;
 mod place;
+pub mod prices;
 mod terminate;
 
 use std::collections::{BTreeMap, HashMap};

@@ -3,7 +3,7 @@
 use super::*;
 use muster_control::ports::Usage;
 use muster_domain::time::Seconds;
-use muster_domain::usage::{Date, Line};
+use muster_domain::usage::{Date, Day, Line, PartOfDay, Prices};
 
 fn line(instance: &Instance, job: Option<&Job>) -> Line {
     Line::of_machine(&deleted(instance), job).expect("it had a machine")
@@ -55,4 +55,50 @@ pub(super) async fn a_line_of_usage_written_again_says_what_is_known_by_then<W: 
     assert_ne!(early, late);
     commit(world, &[late.clone().into()]).await;
     assert_eq!(shown(world, Date::of(late.at)).await, [late]);
+}
+
+pub(super) async fn days_of_usage_are_kept_in_items<W: TableWorld>(world: &W) {
+    let lines: Vec<Line> =
+        (1..=3).map(|n| line(&running(n, None), Some(&queued(n.into())))).collect();
+    let date = Date::of(lines[0].at);
+    let day = Day::fold(date, &lines).without_jobs();
+    let [part] = day.clone().into_parts().try_into().expect("one part");
+    let second = PartOfDay { part: 1, parts: 2, ..part.clone() };
+    let first = PartOfDay { parts: 2, ..part };
+    commit(world, &[first.clone().into(), second.clone().into()]).await;
+    let mut found = world.table().rolled_up(date).await.expect("read");
+    found.sort_by_key(|part| part.part);
+    assert_eq!(found, [first, second]);
+    assert_eq!(world.table().rolled_up(date.before()).await, Ok(Vec::new()));
+    // Made anew it is one again, and the second part is left over.
+    let whole: Vec<Write> = day.clone().into_parts().into_iter().map(Write::from).collect();
+    commit(world, &whole).await;
+    let found = world.table().rolled_up(date).await.expect("read");
+    assert_eq!(Day::of_parts(found), [day]);
+    assert_eq!(shown(world, date).await, [], "a day is none of its lines");
+}
+
+pub(super) async fn prices_are_kept_by_the_hour<W: TableWorld>(world: &W) {
+    assert_eq!(world.table().prices().await, Ok(None));
+    let at = running(1, None).since();
+    let zones = [("us-east-1a".into(), 40_000)].into();
+    let first = Prices {
+        at,
+        listed_at: at,
+        spot: [("m7i.large".into(), zones)].into(),
+        list: [("m7i.large".into(), Some(100_800)), ("x9.metal".into(), None)].into(),
+        disk: Some(80_000),
+    };
+    commit(world, &[Change::create(first.clone()).into()]).await;
+    let stored = world.table().prices().await.expect("read").expect("prices");
+    let second = Prices { at: at + Seconds(3_600), ..first.clone() };
+    commit(world, &[stored.change(second.clone()).into()]).await;
+    let again = world.table().commit(&[stored.change(first.clone()).into()]).await;
+    assert_eq!(again, Err(CommitError::Conflict), "another sweep was faster");
+    let last = world.table().prices().await.expect("read").expect("prices");
+    assert_eq!(*last.record(), second);
+    let mut of_day = world.table().prices_of(Date::of(at)).await.expect("read");
+    of_day.sort_by_key(|prices| prices.at);
+    assert_eq!(of_day, [first, second]);
+    assert_eq!(world.table().prices_of(Date::of(at).before()).await, Ok(Vec::new()));
 }

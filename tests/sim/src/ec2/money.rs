@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_cloud::ec2::{Instance, Market};
+use muster_cloud::ec2::{Instance, Market, prices};
 use muster_control::ports::Write;
 use muster_domain::ec2::Market as Bought;
 use muster_domain::ids::MachineId;
@@ -18,15 +18,10 @@ use crate::world::World;
 /// (docs.aws.amazon.com/AWSEC2/latest/UserGuide, "On-Demand Instances").
 const LEAST: Millis = MINUTE;
 
-/// Millionths of a dollar an hour: the list prices of Linux in us-east-1
-/// (aws.amazon.com/ec2/pricing/on-demand), and for spot, whose price moves, 40 % of them.
-pub(super) fn micros_an_hour(kind: &str, is_spot: bool) -> i64 {
-    let on_demand = match kind {
-        "m7i.large" => 100_800,
-        "m7a.large" => 115_920,
-        _ => 96_000,
-    };
-    if is_spot { on_demand * 2 / 5 } else { on_demand }
+/// Millionths of a dollar an hour.
+fn micros_an_hour(kind: &str, is_spot: bool) -> i64 {
+    let price = if is_spot { prices::spot(kind) } else { prices::on_demand(kind) };
+    price.cast_signed()
 }
 
 /// What a line says that its machine cost. One of which nobody knows what it was has no price.

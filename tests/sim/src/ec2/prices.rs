@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use muster_cloud::ec2::prices;
 use muster_control::ports::{PriceList, SpotPrices};
 use muster_domain::observation::ProviderError;
 
 use super::ZONES;
-use super::money::micros_an_hour;
 use crate::door::Door;
 
 impl PriceList for Door {
@@ -15,7 +15,7 @@ impl PriceList for Door {
         self.call(|world| {
             world.ec2_answers("DescribeSpotPriceHistory")?;
             let of = |kind: &Arc<str>| {
-                let price = micros_an_hour(kind, true).unsigned_abs();
+                let price = prices::spot(kind);
                 (kind.clone(), ZONES.iter().map(|zone| (Arc::from(*zone), price)).collect())
             };
             Ok(kinds.iter().map(of).collect::<BTreeMap<_, _>>())
@@ -26,7 +26,7 @@ impl PriceList for Door {
     async fn list_price(&self, kind: &str) -> Result<Option<u64>, ProviderError> {
         self.call(|world| {
             world.ec2_answers("GetProducts")?;
-            Ok(Some(micros_an_hour(kind, false).unsigned_abs()))
+            Ok(Some(prices::on_demand(kind)))
         })
         .await
     }

@@ -4,6 +4,7 @@ mod form;
 mod named;
 mod network;
 mod parse;
+mod prices;
 mod write;
 
 use std::sync::Arc;
@@ -41,6 +42,9 @@ enum Request {
     CreateTags(Vec<String>, std::collections::BTreeMap<String, String>),
     DescribePlacementGroups(Vec<Filter>),
     Network(network::Request),
+    DescribeSpotPriceHistory(Vec<String>),
+    /// Of the price list, whose requests are JSON.
+    GetProducts(Bytes),
     /// Launch templates live in the emulator, where there is one: the request goes there as it is.
     PassOn(String),
     /// Wrong in a way that can be said before looking at the world.
@@ -55,8 +59,11 @@ async fn handle(
     body: Bytes,
 ) -> Response<Body> {
     let form = Form::parse(&body);
-    let action = form.peek("Action").unwrap_or("none").to_owned();
-    let request = if method == Method::POST {
+    let mut action = form.peek("Action").unwrap_or("none").to_owned();
+    let request = if prices::is_list(&headers) {
+        "GetProducts".clone_into(&mut action);
+        Request::GetProducts(body)
+    } else if method == Method::POST {
         understand(&action, form, &headers, &body)
     } else {
         Request::Refused(Ec2Error::new("UnsupportedOperation", "EC2 Query wants a POST here."))
@@ -90,6 +97,7 @@ fn understand(action: &str, form: Form, headers: &HeaderMap, body: &[u8]) -> Req
         "TerminateInstances" => parse::terminate_instances(form).map(Request::TerminateInstances),
         "GetConsoleOutput" => parse::get_console_output(form)
             .map(|(id, latest)| Request::GetConsoleOutput(id, latest)),
+        "DescribeSpotPriceHistory" => prices::spot(form).map(Request::DescribeSpotPriceHistory),
         "CreateTags" => parse::create_tags(form).map(|(ids, tags)| Request::CreateTags(ids, tags)),
         "DescribePlacementGroups" => {
             parse::describe_placement_groups(form).map(Request::DescribePlacementGroups)
@@ -132,6 +140,8 @@ fn stack_of(world: &World, request: &Request) -> Option<String> {
         Request::GetConsoleOutput(id, _) => of_instance(std::slice::from_ref(id)),
         Request::DescribeImages(_)
         | Request::DescribePlacementGroups(_)
+        | Request::DescribeSpotPriceHistory(_)
+        | Request::GetProducts(_)
         | Request::Network(_)
         | Request::PassOn(_)
         | Request::Refused(_) => None,
@@ -149,7 +159,8 @@ fn targets_of(request: &Request) -> Vec<String> {
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => ids.clone(),
         Request::GetConsoleOutput(id, _) => vec![id.clone()],
         Request::Network(request) => written(&request.filters).collect(),
-        Request::PassOn(_) | Request::Refused(_) => vec![],
+        Request::DescribeSpotPriceHistory(kinds) => kinds.clone(),
+        Request::GetProducts(_) | Request::PassOn(_) | Request::Refused(_) => vec![],
     }
 }
 
@@ -181,6 +192,10 @@ async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
             let groups = world.ec2.describe_placement_groups(&filters)?;
             Ok(named::placement_groups(&groups))
         }),
+        Request::DescribeSpotPriceHistory(kinds) => {
+            cloud.look(|world, _| Ok(prices::history(world, &kinds)))
+        }
+        Request::GetProducts(body) => Ok(prices::products(&body)),
         Request::PassOn(body) => pass_on(&cloud, body).await,
         Request::Refused(error) => Err(error),
     };
