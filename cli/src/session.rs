@@ -248,9 +248,10 @@ impl<W: World> Session<'_, W> {
         }
         let status: StackStatus = read("status", answer)?;
         if self.screen.width.is_none() {
-            self.tell(&views::status::talk(&status));
+            self.tell(&views::status::talk(&status.overview));
         }
-        Ok(views::status::page(&status, &self.world.region(), self.screen))
+        let StackStatus { overview, app, .. } = &status;
+        Ok(views::status::page(overview, app.as_ref(), &self.world.region(), self.screen))
     }
 
     /// What belongs beside the answer, if there is anything.

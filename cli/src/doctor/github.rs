@@ -3,7 +3,7 @@
 use muster_control::admin::answers::AppStatus;
 
 use super::{Facts, Finding, Group, Wrong, address, found, told, unasked};
-use crate::views::status::trouble;
+use muster_control::admin::wants::trouble;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(running) = &facts.running else { return Vec::new() };

@@ -4,8 +4,8 @@ use muster_control::admin::answers::{PoolStatus, StackStatus};
 use muster_domain::ec2::ErrorClass;
 
 use super::{Facts, Finding, Group, Wrong, found, judge, told};
-use crate::views::status::{jobs, refusal};
 use crate::words::clock;
+use muster_control::admin::wants::{refusal, unserved as jobs};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(running) = &facts.running else { return Vec::new() };
@@ -24,10 +24,10 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 }
 
 fn unserved(status: &StackStatus) -> Vec<Wrong> {
-    let unserved = jobs(&status.unserved, "served by no pool").map(|said| {
+    let unserved = jobs(&status.overview.unserved, "served by no pool").map(|said| {
         Wrong::warn(told(&said)).remedy("muster jobs, then the labels of the job or of a pool")
     });
-    let gated = jobs(&status.waiting_for_approval, "waiting for an approval at GitHub");
+    let gated = jobs(&status.overview.waiting_for_approval, "waiting for an approval at GitHub");
     let gated = gated.map(|said| {
         Wrong::warn(told(&said))
             .remedy("whoever may approve: the run's page at GitHub; muster jobs names them")
@@ -36,7 +36,7 @@ fn unserved(status: &StackStatus) -> Vec<Wrong> {
 }
 
 fn switches(status: &StackStatus) -> Vec<Wrong> {
-    let switches = &status.switches;
+    let switches = &status.overview.switches;
     let stack = [("launches", &switches.launches), ("deletes", &switches.deletes)];
     let stack = stack.into_iter().filter_map(|(what, off)| Some((what.to_owned(), off.as_ref()?)));
     let pools = switches.pools.iter().map(|(pool, off)| (pool.to_string(), off));
@@ -45,7 +45,7 @@ fn switches(status: &StackStatus) -> Vec<Wrong> {
             "launches" | "deletes" => told(&what).trim_end_matches('.').to_owned(),
             pool => format!("Launches of pool {pool}"),
         };
-        let (since, by, why) = (clock(off.since, status.now), &off.by, &off.reason);
+        let (since, by, why) = (clock(off.since, status.overview.now), &off.by, &off.reason);
         Wrong::warn(format!("{noun} are off since {since} by {by}: {why}."))
             .remedy(format!("muster resume {what}"))
     });
@@ -53,7 +53,7 @@ fn switches(status: &StackStatus) -> Vec<Wrong> {
 }
 
 fn limits(status: &StackStatus) -> Vec<Wrong> {
-    let stack = status.limits.iter().filter_map(|limit| {
+    let stack = status.overview.limits.iter().filter_map(|limit| {
         let max = limit.max.filter(|max| limit.live >= *max)?;
         let said = told(&format!("{} is at its limit, {} of {max} machines", limit.of, limit.live));
         Some(
@@ -62,7 +62,7 @@ fn limits(status: &StackStatus) -> Vec<Wrong> {
         )
     });
     let waits = |pool: &&PoolStatus| pool.live >= pool.max && pool.waiting_jobs > 0;
-    let pools = status.pools.iter().filter(waits).map(|pool| {
+    let pools = status.overview.pools.iter().filter(waits).map(|pool| {
         let (name, max, waiting) = (&pool.name, pool.max, pool.waiting_jobs);
         Wrong::warn(format!("Pool {name} is at its maximum of {max}, and {waiting} jobs wait."))
             .remedy("wait, or raise its limits.max: muster pools edit")
@@ -71,7 +71,7 @@ fn limits(status: &StackStatus) -> Vec<Wrong> {
 }
 
 fn machines(status: &StackStatus) -> Vec<Wrong> {
-    let troubled = status.pools.iter().filter_map(|pool| pool.trouble.as_ref());
+    let troubled = status.overview.pools.iter().filter_map(|pool| pool.trouble.as_ref());
     let wrongs = troubled.map(|one| {
         let wrong = Wrong::error(told(&one.sentence()));
         match &one.last {
@@ -86,7 +86,7 @@ fn machines(status: &StackStatus) -> Vec<Wrong> {
 
 fn refusals(status: &StackStatus) -> Vec<Wrong> {
     let wrongs = status.cooldowns.iter().flatten().map(|one| {
-        let said = told(&refusal(one, status));
+        let said = told(&refusal(one, status.overview.now));
         match one.class {
             class if class.is_refusal() => Wrong::error(said).remedy(
                 "muster alarms pool-refused says what to look at; EC2 is asked again by itself",

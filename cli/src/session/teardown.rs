@@ -66,13 +66,13 @@ impl<W: World> Session<'_, W> {
 
     async fn no_launches(&mut self, order: &Teardown) -> Result<(), Failure> {
         let status: StackStatus = self.asked("status", Request::Status { github: false }).await?;
-        if status.switches.launches.is_none() {
+        if status.overview.switches.launches.is_none() {
             let request =
                 json!({ "action": "switch", "launches": "off", "reason": REASON, "by": order.by });
             self.answer(&request).await?;
         }
         self.world.say("✓ launches are off");
-        if status.switches.deletes.is_some() {
+        if status.overview.switches.deletes.is_some() {
             self.world.say("! deletes are off, so no machine is ended: muster resume deletes");
         }
         Ok(())

@@ -36,7 +36,7 @@ impl<W: World> Session<'_, W> {
         let release = self.release(&order.from.to_string_lossy())?;
         // What runs may be too broken to say.
         let runs = self.asked::<StackStatus>("status", Request::Status { github: false }).await;
-        let runs = runs.map(|status| status.release.into_owned()).ok();
+        let runs = runs.map(|status| status.overview.release.into_owned()).ok();
         self.sam(
             &stack,
             &release,

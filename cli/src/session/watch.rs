@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_control::admin::Request;
-use muster_control::admin::answers::{ExplainedJob, ShownInstance, StackStatus};
+use muster_control::admin::answers::{ExplainedJob, Overview, ShownInstance};
 use muster_domain::ids::JobKey;
 use muster_domain::instance::{DeleteReason, Instance, State};
 use muster_domain::job::{Job, JobStatus};
@@ -51,17 +51,16 @@ impl<W: World> Session<'_, W> {
         let mut reader = Reader::new(&Source::FUNCTIONS, Vec::new(), self.world.now() - FIRST);
         let (mut lines, mut told): (Vec<Line>, BTreeSet<String>) = Default::default();
         // The last answer, and what keeps the logs away.
-        let (mut shown, mut deaf): (Option<StackStatus>, Option<Failure>) = Default::default();
+        let (mut shown, mut deaf): (Option<Overview>, Option<Failure>) = Default::default();
         let (mut failures, mut round) = (None, 0);
         loop {
-            // Without GitHub: an App has five thousand calls an hour, and this would take many of them.
-            let outcome = self.answer(&json!({ "action": "status" })).await;
+            let outcome = self.answer(&json!(Request::Overview)).await;
             let (answer, note) = self.forgiven(outcome, &mut failures)?;
             if self.json {
                 self.print_once(answer.as_ref(), &mut told);
             } else {
                 if let Some(answer) = answer {
-                    shown = Some(read("status", answer)?);
+                    shown = Some(read("overview", answer)?);
                 }
                 let first_new = lines.len();
                 // Who may not read them gets no right to it in the meantime.
@@ -88,7 +87,7 @@ impl<W: World> Session<'_, W> {
 
     fn show_stack(
         &mut self,
-        status: Option<&StackStatus>,
+        status: Option<&Overview>,
         lines: &[Line],
         first_new: usize,
         note: Option<&str>,

@@ -89,24 +89,19 @@ fn waits_for(one: &InstanceSummary, now: Time) -> Text {
         Some(due) => format!(", next look {}", clock(due, now)),
         None => String::new(),
     };
-    let (word, look) = word(waiting);
-    Text::new(format!("{word}{tries}{next}"), look)
+    Text::new(format!("{}{tries}{next}", waiting.as_str()), look(waiting))
 }
 
-/// What an end waits for, in short.
-fn word(waiting: &Waiting) -> (&'static str, Look) {
+fn look(waiting: &Waiting) -> Look {
     match waiting {
-        Waiting::Registering => ("GitHub's answer to its registration", Look::Plain),
-        Waiting::JobRunning => ("the end of its job", Look::Plain),
-        Waiting::Busy => ("the end of its job, says GitHub", Look::Plain),
-        Waiting::SecondRead => ("a second look", Look::Plain),
-        Waiting::RateLimited => ("GitHub's rate limit", Look::Warning),
-        Waiting::Unauthorized => ("access to GitHub", Look::Bad),
-        Waiting::GithubUnavailable => ("GitHub, which does not answer", Look::Warning),
-        Waiting::LaunchOpen => ("EC2's answer to its launch", Look::Plain),
-        Waiting::Provider => ("EC2, which refuses or fails", Look::Bad),
-        Waiting::Absent => ("EC2 to confirm that there is no machine", Look::Plain),
-        Waiting::SwitchedOff => ("deletes to be switched on", Look::Warning),
+        Waiting::Registering
+        | Waiting::JobRunning
+        | Waiting::Busy
+        | Waiting::SecondRead
+        | Waiting::LaunchOpen
+        | Waiting::Absent => Look::Plain,
+        Waiting::RateLimited | Waiting::GithubUnavailable | Waiting::SwitchedOff => Look::Warning,
+        Waiting::Unauthorized | Waiting::Provider => Look::Bad,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Deletes and switches.
 
 use muster_control::admin::answers::{DeleteDryRun, OrderedDelete, ShownInstance, ShownSwitches};
-use muster_domain::switches::SwitchedOff;
+use muster_control::admin::wants;
 use muster_domain::time::Time;
 
+use super::status::marked;
 use crate::args::Delete;
 use crate::page::{Look, Page, Screen, Text};
 use crate::words::clock;
@@ -65,35 +66,14 @@ pub fn ordered(answer: &OrderedDelete, now: Time, screen: Screen) -> String {
     page.into_text()
 }
 
-/// What is off, as rows of a mark, a sentence, and what ends it.
-pub(super) fn off(switches: &ShownSwitches, now: Time) -> Vec<(Text, Text)> {
-    let row = |what: String, resume: String, off: &SwitchedOff| {
-        let SwitchedOff { since, by, reason } = off;
-        let said = format!(
-            "{what} since {} by {by}: {reason}.  muster resume {resume}",
-            clock(*since, now)
-        );
-        (Text::new("●", Look::Warning), Text::from(said))
-    };
-    let stack = [("launches", &switches.launches), ("deletes", &switches.deletes)];
-    let stack = stack.into_iter().filter_map(|(name, off)| {
-        Some(row(format!("{name} are off"), name.to_owned(), off.as_ref()?))
-    });
-    let pools = switches
-        .pools
-        .iter()
-        .map(|(pool, off)| row(format!("launches of pool {pool} are off"), pool.to_string(), off));
-    stack.chain(pools).collect()
-}
-
 /// The answer to `switch`.
 #[must_use]
 pub fn switches(answer: &ShownSwitches, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
-    let rows = off(answer, now);
-    if rows.is_empty() {
+    let off = wants::switches(answer, now);
+    if off.is_empty() {
         page.line(["Launches and deletes are on.".into()]);
     }
-    page.marked(rows);
+    page.marked(marked(&off));
     page.into_text()
 }

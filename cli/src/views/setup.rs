@@ -18,7 +18,7 @@ pub fn first_job(
     screen: Screen,
 ) -> String {
     let mut page = Page::new(screen);
-    let pool = status.pools.iter().find(|pool| pool.enabled && pool.removed_at.is_none());
+    let pool = status.overview.pools.iter().find(|pool| pool.enabled && pool.removed_at.is_none());
     let labels = pool.and_then(|pool| pool.labels.iter().next()).map(jobs::labels);
     let mut all = vec!["self-hosted".to_owned()];
     let of_pool = labels.unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_control::admin::answers::StackStatus;
+use muster_control::admin::answers::Overview;
 use muster_domain::time::Time;
 
 use super::logs::{Line, row};
@@ -26,7 +26,7 @@ pub struct Followed {
 /// The status above, and as many of the last log lines below as there is room for.
 #[must_use]
 pub fn stack(
-    status: Option<&StackStatus>,
+    status: Option<&Overview>,
     region: &str,
     lines: &[Line],
     note: Option<&str>,
@@ -39,7 +39,7 @@ pub fn stack(
         page.marked([(Text::new("!", Look::Warning), Text::from(note))]);
     }
     let note = page.into_text();
-    let above = status.map(|status| status::page(status, region, screen)).unwrap_or_default();
+    let above = status.map(|status| status::page(status, None, region, screen)).unwrap_or_default();
     // What is wrong may fill the screen; the last lines of the log are seen all the same.
     let most = usize::from(height).saturating_sub(note.lines().count() + LEAST + 2);
     let above: String = above.split_inclusive('\n').take(most).collect();
@@ -89,11 +89,11 @@ pub fn news(one: &Followed, told: &mut BTreeSet<String>, now: Time) -> String {
 
 /// What is new of the stack, line by line. `told` is what holds already.
 #[must_use]
-pub fn changes(status: &StackStatus, told: &mut BTreeSet<String>, now: Time) -> String {
+pub fn changes(status: &Overview, told: &mut BTreeSet<String>, now: Time) -> String {
     let pools = status.pools.iter().map(|pool| {
         let line = format!(
             "pool {}: {} of {} live, {} ending, {} waiting",
-            pool.name, pool.live, pool.max, pool.ending, pool.waiting_jobs
+            pool.name, pool.live, pool.max, pool.groups.ending, pool.waiting_jobs
         );
         (line.clone(), line)
     });

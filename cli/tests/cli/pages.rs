@@ -6,9 +6,11 @@ use muster_cli::views::{
 };
 use muster_control::admin::answers::{
     AdoptedJobs, AppliedPools, AuditList, CostsList, DeleteDryRun, ExplainedInstance, ExplainedJob,
-    InstanceList, JobList, LineList, OrderedDelete, PhaseList, PoolsHistory, ShownInstance,
-    ShownPools, StackStatus, SwitchedNow, WaitsList,
+    InstanceList, JobList, LineList, OrderedDelete, Overview, PhaseList, PoolsHistory,
+    ShownInstance, ShownPools, StackStatus, SwitchedNow, WaitsList,
 };
+use muster_control::admin::wants::{Facts, wants};
+use muster_domain::launch::trouble::Trouble;
 use muster_domain::time::{Seconds, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,19 +49,38 @@ fn looks<T: DeserializeOwned>(
 
 #[test]
 fn status_shows_the_pools_and_what_is_wrong() {
-    let page = |told: &StackStatus, _, screen| status::page(told, "us-east-1", screen);
+    let page = |told: &StackStatus, _, screen| of_status(told, screen);
     looks("status", recorded("status"), page);
     looks("status_quiet", recorded("status_quiet"), page);
-    looks("status_busy", drawn("status"), page);
+    looks("status_busy", with_wants(drawn("status")), page);
     let mut deaf = recorded("status_quiet");
     deaf["app"] = recorded("status_without_github");
-    looks("status_without_github", deaf, page);
+    looks("status_without_github", with_wants(deaf), page);
+}
+
+fn of_status(told: &StackStatus, screen: Screen) -> String {
+    status::page(&told.overview, told.app.as_ref(), "us-east-1", screen)
+}
+
+/// An answer that nobody recorded, with what the function would say of it.
+fn with_wants(answer: Value) -> Value {
+    let mut told: StackStatus = read(answer);
+    let troubles: Vec<Trouble> =
+        told.entities.iter().flat_map(|entity| entity.troubles.clone()).collect();
+    told.overview.wants = wants(&Facts {
+        overview: &told.overview,
+        app: told.app.as_ref(),
+        troubles: &troubles,
+        cooldowns: told.cooldowns.as_deref().unwrap_or_default(),
+        orphans: &told.orphans,
+    });
+    json!(told)
 }
 
 #[test]
 fn colours_are_where_something_is_wrong() {
     let told: StackStatus = read(recorded("status"));
-    let text = status::page(&told, "us-east-1", Screen { width: Some(120), colour: true });
+    let text = of_status(&told, Screen { width: Some(120), colour: true });
     compare("status_in_colour.txt", &text.replace('\u{1b}', "␛"));
 }
 
@@ -186,6 +207,7 @@ fn each_answer_is_read_as_it_was_written() {
             assert_eq!(written, answer, "{name}");
         }
     }
+    back::<Overview>(&["overview"]);
     back::<StackStatus>(&["status", "status_quiet"]);
     back::<JobList>(&["jobs", "jobs_in_part", "jobs_of_a_pool", "jobs_unserved"]);
     back::<AdoptedJobs>(&["jobs_adopted"]);

@@ -409,9 +409,9 @@ fn the_stack_is_watched() {
         };
         read("1", "launched").chain(read("2", "registered"))
     };
-    let mut later = recorded("status_quiet");
+    let mut later = recorded("overview_quiet");
     later["pools"][0]["live"] = json!(3);
-    let looks = || [recorded("status_quiet"), later.clone(), later.clone()];
+    let looks = || [recorded("overview_quiet"), later.clone(), later.clone()];
     let watched = |width| Fake { width, patience: 3, answers: looks().into(), ..Fake::aws(logs()) };
     let denied = || (0..5).map(|_| service("AccessDeniedException", "logs:FilterLogEvents"));
     told(
@@ -426,7 +426,7 @@ fn the_stack_is_watched() {
             (
                 Fake {
                     patience: 1,
-                    answers: [recorded("status_quiet")].into(),
+                    answers: [recorded("overview_quiet")].into(),
                     ..Fake::aws(denied())
                 },
                 vec!["watch"],
@@ -439,7 +439,7 @@ fn the_stack_is_watched() {
             (
                 Fake {
                     patience: 1,
-                    answers: [recorded("status")].into(),
+                    answers: [recorded("overview")].into(),
                     ..Fake::aws(logs().take(5))
                 },
                 vec!["watch"],
@@ -451,7 +451,7 @@ fn the_stack_is_watched() {
                     patience: 3,
                     width: None,
                     answers: [
-                        recorded("status_quiet"),
+                        recorded("overview_quiet"),
                         refused("unavailable", "the tables do not answer"),
                         later.clone(),
                     ]

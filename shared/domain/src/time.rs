@@ -39,6 +39,19 @@ impl Time {
         Seconds(u32::try_from(seconds).unwrap_or(u32::MAX))
     }
 
+    /// As a clock shows it, in UTC: of the day of `now` without its date.
+    #[must_use]
+    pub fn clock(self, now: Self) -> String {
+        let (text, today) = (self.to_string(), now.to_string());
+        match (text.split_once('T'), today.split_once('T')) {
+            (Some((day, time)), Some((same, _))) => {
+                let seconds = time.get(..8).unwrap_or(time);
+                if day == same { seconds.to_owned() } else { format!("{day} {seconds}") }
+            }
+            _ => text,
+        }
+    }
+
     /// Whether at least `wait` has passed since `earlier`.
     #[must_use]
     pub fn is_past(self, earlier: Self, wait: Seconds) -> bool {
@@ -116,12 +129,14 @@ impl Seconds {
     }
 }
 
+/// Rounded down: `41 s`, `12 min`, `3 h`, `2 d`.
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             s if s < 120 => write!(f, "{s} s"),
-            s if s < 7200 => write!(f, "{} min", s / 60),
-            s => write!(f, "{} h", s / 3600),
+            s if s < 7_200 => write!(f, "{} min", s / 60),
+            s if s < 172_800 => write!(f, "{} h", s / 3600),
+            s => write!(f, "{} d", s / 86_400),
         }
     }
 }
@@ -140,6 +155,21 @@ mod tests {
         for (time, text) in times.iter().zip(&texts) {
             assert_eq!(text.parse::<Time>().ok(), Some(Time(*time)));
         }
+    }
+
+    #[test]
+    fn spans_keep_two_figures() {
+        let told =
+            [0, 119, 120, 7_199, 7_200, 172_799, 172_800].map(|span| Seconds(span).to_string());
+        assert_eq!(told, ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 d"]);
+    }
+
+    #[test]
+    fn only_another_day_is_named() {
+        let at = |text: &str| text.parse::<Time>().expect("a time");
+        let now = at("2026-11-25T08:10:00Z");
+        assert_eq!(at("2026-11-25T07:02:41.5Z").clock(now), "07:02:41");
+        assert_eq!(at("2026-11-24T07:02:41Z").clock(now), "2026-11-24 07:02:41");
     }
 
     #[test]

@@ -7,6 +7,8 @@ use crate::world::World;
 pub struct Calls {
     /// `GetItem`, `BatchGetItem` and `Query`.
     pub reads: u64,
+    /// Records that listings answered with.
+    pub rows: u64,
     /// Commits that were carried out.
     pub commits: u64,
     /// Commits that met another writer.

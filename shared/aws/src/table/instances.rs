@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::try_join_all;
 use muster_control::causes::Cause;
 use muster_control::ports::{Instances, Page, ReadError};
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
-use muster_domain::instance::{Group, Instance};
+use muster_domain::instance::{Group, Groups, Instance};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
@@ -74,9 +75,16 @@ impl Instances for DynamoTable {
         self.listed(live(pool).between(keys::LIVE_ORDER, first, last), None).await
     }
 
-    async fn count_ending_instances(&self, pool: &PoolName) -> Result<usize, ReadError> {
-        let ending = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Ending));
-        self.reader().count(Place::Instances, &ending).await
+    async fn count_live_instances(&self, pool: &PoolName) -> Result<Groups, ReadError> {
+        let count = async |group: Group| {
+            let range = live(pool).starting_with(keys::LIVE_ORDER, prefix(group));
+            Ok((group, self.reader().count(Place::Instances, &range).await?))
+        };
+        let mut groups = Groups::default();
+        for (group, count) in try_join_all(Group::ALL.map(count)).await? {
+            groups.add(group, count);
+        }
+        Ok(groups)
     }
 
     async fn ending_instances(
@@ -86,6 +94,17 @@ impl Instances for DynamoTable {
     ) -> Result<Vec<Stored<Instance>>, ReadError> {
         let ending = live(pool).starting_with(keys::LIVE_ORDER, prefix(Group::Ending));
         self.listed(ending, Some(limit)).await
+    }
+
+    async fn late_ends(
+        &self,
+        pool: &PoolName,
+        marked_by: Time,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError> {
+        let first = prefix(Group::Ending);
+        let late = live(pool).between(keys::LIVE_ORDER, first, &format!("{first}{marked_by}"));
+        self.listed(late, Some(limit)).await
     }
 
     async fn ended_instances(

@@ -39,17 +39,29 @@ impl Jobs for DynamoTable {
         self.reader().count(Place::Jobs, &waiting(pool)).await
     }
 
+    async fn count_unmatched_jobs(&self) -> Result<usize, ReadError> {
+        self.reader().count(Place::Jobs, &apart(keys::NO_POOL)).await
+    }
+
+    async fn count_gated_jobs(&self) -> Result<usize, ReadError> {
+        self.reader().count(Place::Jobs, &apart(keys::GATED)).await
+    }
+
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
-        let range = Range::new(keys::POOL_INDEX, keys::WAITING_POOL, keys::NO_POOL.to_owned());
-        self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
+        self.listed(apart(keys::NO_POOL), Some(limit)).await
     }
 
     async fn gated_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
-        let range = Range::new(keys::POOL_INDEX, keys::WAITING_POOL, keys::GATED.to_owned());
-        self.listed(range.starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
+        self.listed(apart(keys::GATED), Some(limit)).await
     }
 }
 
 fn waiting(pool: &PoolName) -> Range {
     Range::new(keys::POOL_INDEX, keys::WAITING_POOL, pool.as_str().to_owned())
+}
+
+/// Jobs that stand in the index beside those of the pools.
+fn apart(name: &str) -> Range {
+    Range::new(keys::POOL_INDEX, keys::WAITING_POOL, name.to_owned())
+        .starting_with(keys::WAITING_ORDER, keys::FREE)
 }

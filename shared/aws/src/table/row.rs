@@ -156,6 +156,7 @@ pub(crate) const fn prefix(group: Group) -> &'static str {
         Group::Free => "free#",
         Group::FreeRetry => "free-retry#",
         Group::Retry => "retry#",
+        Group::Starting => "starting#",
         Group::Taken => "taken#",
     }
 }
@@ -441,9 +442,7 @@ mod tests {
 
     #[test]
     fn groups_sort_as_their_prefixes_do() {
-        use Group::{Ending, Free, FreeRetry, Retry, Taken};
-        let groups = [Ending, Free, FreeRetry, Retry, Taken];
-        let orders = groups.map(|group| keys::order(prefix(group), Default::default(), "a"));
+        let orders = Group::ALL.map(|group| keys::order(prefix(group), Default::default(), "a"));
         assert!(orders.is_sorted(), "{orders:?}");
         let free = orders.iter().filter(|order| order.starts_with("free")).count();
         assert_eq!(free, 2);

@@ -13,9 +13,11 @@ mod pools;
 mod repositories;
 mod request;
 mod resolve;
+mod status;
 mod switch;
 mod usage;
 mod views;
+pub mod wants;
 
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
@@ -103,6 +105,7 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
             Request::Lines(request) => self.lines(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
             Request::Github(request) => self.github(&request, now).await,
+            Request::Overview => self.overview(now).await,
             Request::Status { github } => self.status(github, now).await,
         }
     }

@@ -92,6 +92,9 @@ pub enum Request {
     Pools(PoolsRequest),
     /// The App at GitHub: shows it, makes it, connects one, or sees to its webhook.
     Github(GithubRequest),
+    /// The stack in short: for whoever asks often. No call to GitHub, and no record is read to be
+    /// counted.
+    Overview,
     /// The stack, its pools, entities, orphans and switches.
     Status {
         /// GitHub is asked what is wrong with the App there: some calls, side by side.

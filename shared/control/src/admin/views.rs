@@ -2,31 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::future::{join3, try_join_all, try_join4};
-use muster_domain::SCHEMA;
-use muster_domain::agent::{Agents, Standing};
-use muster_domain::ids::{Entity, JobKey, PoolName};
+use futures_util::future::join3;
+use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::Job;
 use muster_domain::job::explain::{self, JobContext};
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::trouble::{Trouble, TroubleScope};
 use muster_domain::launch::verdict::{Block, Conditions, Wanted, verdict};
-use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
-use muster_domain::pool::limits::Scope;
 use muster_domain::pool::select;
 use muster_domain::stored::Stored;
-use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
 use super::answers::{
-    AgentsStatus, Answer, EntityStatus, ExplainedJob, ImageAgent, InstanceList, InstanceSummary,
-    JobList, LimitStatus, OrphanStatus, PoolStatus, ShownInstance, StackStatus, UnservedJob,
-    UnservedJobs, WaitingJob,
+    Answer, ExplainedJob, InstanceList, InstanceSummary, JobList, ShownInstance, UnservedJob,
+    WaitingJob,
 };
 use super::request::MAX_LIMIT;
-use super::switch::SUBJECT;
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::{Context, Ports};
 use crate::launches::conditions;
@@ -34,18 +25,8 @@ use crate::ports::{
     Directory, Instances as _, Jobs as _, LaunchConditions, Launches as _, Operations as _,
 };
 
-/// Most jobs without a pool that `status` counts.
-const COUNTED: u32 = MAX_LIMIT;
-/// How many waiting jobs of a pool, with and without a claim each, are asked since when they wait.
-/// They come in the order in which GitHub queued them; one that was approved late began to wait later.
-const FIRST: u32 = 20;
 /// Most jobs of a pool that stand for its demand where it is asked why one of them waits.
 const MAX_DEMAND: u32 = 1_000;
-/// How many reasons of jobs that nobody launches for `status` shows at most.
-const REASONS_SHOWN: usize = 20;
-/// How many of the last settings of switches `status` shows.
-const SWITCHINGS_SHOWN: u32 = 10;
-
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
     pub(super) async fn list(
         &self,
@@ -159,7 +140,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
     }
 
     /// The jobs that no pool serves, and those that wait for an approval.
-    async fn unserved(&self, limit: u32) -> Result<(Vec<Job>, Vec<Job>), AdminError> {
+    pub(super) async fn unserved(&self, limit: u32) -> Result<(Vec<Job>, Vec<Job>), AdminError> {
         let table = self.context.table;
         let records = |jobs: Vec<Stored<Job>>| jobs.into_iter().map(Stored::into_record).collect();
         Ok((records(table.unmatched_jobs(limit).await?), records(table.gated_jobs(limit).await?)))
@@ -217,153 +198,6 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             conditions::of_pool(table, settings, pool, &read, &demand, &free, now).await?;
         Ok((read, conditions))
     }
-
-    /// The entities that a pool names and those that GitHub refuses or limits. One that no pool names
-    /// is known by its trouble alone.
-    fn entities(&self, troubles: &[Trouble], now: Time) -> Vec<EntityStatus> {
-        let pools = &self.context.settings.pools;
-        let named = pools.iter().filter_map(|pool| pool.entity.as_ref());
-        let troubled = troubles.iter().filter_map(|one| one.scope.entity());
-        let all: BTreeMap<Entity, &Entity> =
-            troubled.chain(named).map(|entity| (entity.lower_case(), entity)).collect();
-        let of = |entity: &Entity| -> Vec<PoolName> {
-            let is_of = |pool: &&Pool| pool.entity.as_ref().is_some_and(|own| own.same_as(entity));
-            pools.iter().filter(is_of).map(|pool| pool.name.clone()).collect()
-        };
-        let shown = |entity: &Entity| {
-            let is_of = |one: &&Trouble| one.scope.entity().is_some_and(|own| own.same_as(entity));
-            let own: Vec<Trouble> = troubles.iter().filter(is_of).cloned().collect();
-            let refusal = own.iter().find(|one| matches!(one.scope, TroubleScope::Entity(_)));
-            let limit =
-                |one: &&Trouble| matches!(one.scope, TroubleScope::Limit(_)) && now < one.until;
-            let held = refusal.or_else(|| own.iter().find(limit));
-            EntityStatus {
-                entity: entity.clone(),
-                pools: of(entity),
-                healthy: held.is_none(),
-                unauthorized_since: refusal.map(|one| one.since),
-                launches_held: held.map(Trouble::sentence),
-                troubles: own.clone(),
-            }
-        };
-        all.into_values().map(shown).collect()
-    }
-
-    /// The agents of pools' images.
-    fn agents(&self, known: &Agents, now: Time) -> AgentsStatus {
-        let newest = known.newest();
-        let shown = |pool: &Pool| {
-            let version = *known.images.get(&pool.name)?;
-            let until = match known.standing(version, newest, now)? {
-                Standing::Newest => return None,
-                Standing::Until(time) => Some(time),
-                Standing::TooOld => None,
-            };
-            Some(ImageAgent { pool: pool.name.clone(), version, until })
-        };
-        let images = self.context.settings.pools.iter().filter_map(shown).collect();
-        AgentsStatus { newest, images }
-    }
-
-    /// What the limits of stack and entities count.
-    async fn limits(&self) -> Result<Vec<LimitStatus>, AdminError> {
-        let Context { table, settings, .. } = self.context;
-        let scopes = settings.limits.scopes();
-        if scopes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let counts = table.counts(&scopes).await?;
-        let status = |scope: Scope| LimitStatus {
-            max: settings.limits.max(&scope),
-            live: counts.get(&scope).copied().unwrap_or(0),
-            of: scope,
-        };
-        Ok(scopes.into_iter().map(status).collect())
-    }
-
-    pub(super) async fn status(&self, github: bool, now: Time) -> Result<Answer, AdminError> {
-        let switches =
-            self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
-        let cooldowns = self.context.table.cooldowns().await?;
-        let pools = self.context.settings.pools.iter();
-        let pools = pools.map(|pool| self.pool_status(pool, &switches, cooldowns.as_deref(), now));
-        let pools = try_join_all(pools).await?;
-        let troubles = cooldowns.as_ref().map_or(&[][..], |known| &known.troubles);
-        let (unserved, gated) = self.unserved(COUNTED).await?;
-        let orphans = |all: Vec<Stored<Orphan>>| {
-            all.into_iter().map(Stored::into_record).map(OrphanStatus::from).collect()
-        };
-        Ok(Answer::Status(Box::new(StackStatus {
-            stack: self.context.settings.stack.clone(),
-            release: crate::RELEASE.into(),
-            record_version: SCHEMA,
-            now,
-            pools,
-            unserved: counted(unserved, now),
-            waiting_for_approval: counted(gated, now),
-            limits: self.limits().await?,
-            switches: switches.into(),
-            cooldowns: cooldowns.as_ref().map(|known| known.on(now)),
-            switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
-            app: if github { Some(self.found(&self.facts().await, now)) } else { None },
-            entities: self.entities(troubles, now),
-            agents: cooldowns
-                .as_ref()
-                .map(|known| self.agents(&known.agents, now))
-                .unwrap_or_default(),
-            orphans: orphans(self.context.table.orphans().await?),
-        })))
-    }
-
-    async fn pool_status(
-        &self,
-        pool: &Pool,
-        switches: &Switches,
-        cooldowns: Option<&Cooldowns>,
-        now: Time,
-    ) -> Result<PoolStatus, AdminError> {
-        let table = self.context.table;
-        let (capacity, ending, waiting, first) = try_join4(
-            table.capacity(&pool.name),
-            table.count_ending_instances(&pool.name),
-            table.count_waiting_jobs(&pool.name),
-            table.waiting_jobs(&pool.name, FIRST),
-        )
-        .await?;
-        let oldest = first.iter().map(|job| job.waits_since()).min();
-        Ok(PoolStatus {
-            name: pool.name.clone(),
-            labels: pool.labels.clone(),
-            entity: pool.entity.clone(),
-            priority: pool.priority,
-            enabled: pool.enabled,
-            max: pool.max,
-            min_idle: pool.idle_wanted(),
-            trouble: cooldowns.and_then(|known| known.trouble(pool)).cloned(),
-            live: capacity.map_or(0, |capacity| capacity.live),
-            ending,
-            waiting_jobs: waiting,
-            oldest_waiting_job_seconds: oldest.map(|at| now.since(at)),
-            launches_off: switches.launches_off(&pool.name).cloned(),
-            removed_at: pool.removed_at,
-        })
-    }
-}
-
-/// How many jobs there are for each reason.
-fn counted(jobs: Vec<Job>, now: Time) -> UnservedJobs {
-    let mut counted = UnservedJobs { count: jobs.len(), ..UnservedJobs::default() };
-    for UnservedJob { age_seconds, reason, .. } in
-        jobs.into_iter().map(|job| UnservedJob::new(job, now))
-    {
-        counted.oldest_seconds = counted.oldest_seconds.max(Some(age_seconds));
-        *counted.reasons.entry(reason).or_default() += 1;
-    }
-    let mut reasons: Vec<(String, usize)> =
-        std::mem::take(&mut counted.reasons).into_iter().collect();
-    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counted.reasons = reasons.into_iter().take(REASONS_SHOWN).collect();
-    counted
 }
 
 /// A listing's limit as it was asked for.

@@ -1,6 +1,8 @@
 //! Where a live instance stands in the listing of its pool.
 
-use super::{Instance, State};
+use serde::{Deserialize, Serialize};
+
+use super::{Instance, RunnerState, State};
 use crate::time::Time;
 
 /// What somebody looks for among the live instances of a pool, in the order of the listing.
@@ -19,8 +21,45 @@ pub enum Group {
     FreeRetry,
     /// Waits for its next launch attempt.
     Retry,
-    /// All others.
+    /// Is meant for a job, and on its way to a runner that listens.
+    Starting,
+    /// All others: runners with a job, and those that a job is meant for.
     Taken,
+}
+
+impl Group {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Ending, Self::Free, Self::FreeRetry, Self::Retry, Self::Starting, Self::Taken];
+}
+
+/// How many live instances of a pool are in each group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Groups {
+    /// On their way out.
+    pub ending: usize,
+    /// Could take a job.
+    pub free: usize,
+    /// Wait for their next launch attempt.
+    pub retrying: usize,
+    /// On their way to a runner that listens, for a job.
+    pub starting: usize,
+    /// With a job, or meant for one.
+    pub taken: usize,
+}
+
+impl Groups {
+    /// Counts instances of a group.
+    pub const fn add(&mut self, group: Group, count: usize) {
+        let counted = match group {
+            Group::Ending => &mut self.ending,
+            Group::Free => &mut self.free,
+            Group::FreeRetry | Group::Retry => &mut self.retrying,
+            Group::Starting => &mut self.starting,
+            Group::Taken => &mut self.taken,
+        };
+        *counted += count;
+    }
 }
 
 impl Instance {
@@ -36,6 +75,8 @@ impl Instance {
             (State::PendingCreate, true) => Group::FreeRetry,
             (State::PendingCreate, false) => Group::Retry,
             (_, true) => Group::Free,
+            (State::Creating, false) => Group::Starting,
+            (State::Running, false) if self.runner.state < RunnerState::Idle => Group::Starting,
             (_, false) => Group::Taken,
         };
         let since = match (group, &self.mark) {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::keep::AfterEnd;
 pub use self::last_words::console_text;
-pub use self::listing::Group;
+pub use self::listing::{Group, Groups};
 pub use self::phases::{Ages, Pace, Phase, Phases, paces};
 pub use self::record::{
     DeleteMark, DeleteReason, ErrorDetail, Event, Exit, Order, Runner, StartedJob, Waiting,

@@ -135,6 +135,26 @@ pub enum Waiting {
     SwitchedOff,
 }
 
+impl Waiting {
+    /// What it is, in short.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Registering => "GitHub's answer to its registration",
+            Self::JobRunning => "the end of its job",
+            Self::Busy => "the end of its job, says GitHub",
+            Self::SecondRead => "a second look",
+            Self::RateLimited => "GitHub's rate limit",
+            Self::Unauthorized => "access to GitHub",
+            Self::GithubUnavailable => "GitHub, which does not answer",
+            Self::LaunchOpen => "EC2's answer to its launch",
+            Self::Provider => "EC2, which refuses or fails",
+            Self::Absent => "EC2 to confirm that there is no machine",
+            Self::SwitchedOff => "deletes to be switched on",
+        }
+    }
+}
+
 /// The delete mark and the evidence gathered since it was set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeleteMark {

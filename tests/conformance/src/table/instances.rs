@@ -118,7 +118,29 @@ pub(super) async fn ending_instances_are_limited<W: TableWorld>(world: &W) {
     put(world, &[&late, &early]).await;
     let found = world.table().ending_instances(&pool(), 1).await.expect("read");
     assert_eq!(names(&found), [&early.name]);
-    assert_eq!(world.table().count_ending_instances(&pool()).await, Ok(2));
+}
+
+pub(super) async fn live_instances_are_counted_by_their_groups<W: TableWorld>(world: &W) {
+    let mut busy = running(3, Some(key(3)));
+    assert!(busy.github_started(key(3), at(60)));
+    let (starting, retrying) = (planned(4, Some(key(4))), failed(6, Some(key(6))));
+    put(world, &[&running(1, None), &running(2, None), &busy, &starting, &planned(5, None)]).await;
+    put(world, &[&retrying, &failed(7, None), &ending(8, 900), &deleted(&running(9, None))]).await;
+    let counted = world.table().count_live_instances(&pool()).await.expect("counted");
+    let expected = Groups { ending: 1, free: 3, retrying: 2, starting: 1, taken: 1 };
+    assert_eq!(counted, expected);
+    let none = world.table().count_live_instances(&other_pool()).await;
+    assert_eq!(none, Ok(Groups::default()));
+}
+
+pub(super) async fn late_ends_were_marked_by_then<W: TableWorld>(world: &W) {
+    let (late, early, middle) = (ending(7, 900), ending(9, 800), ending(8, 850));
+    put(world, &[&late, &early, &middle, &running(1, None)]).await;
+    let late =
+        async |by, limit| world.table().late_ends(&pool(), at(by), limit).await.expect("read");
+    assert_eq!(names(&late(799, 9).await), [] as [&InstanceName; 0]);
+    assert_eq!(names(&late(850, 9).await), [&early.name, &middle.name]);
+    assert_eq!(names(&late(899, 1).await), [&early.name]);
 }
 
 pub(super) async fn ended_instances_come_last_first_and_are_limited<W: TableWorld>(world: &W) {

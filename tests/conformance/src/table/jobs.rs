@@ -52,6 +52,7 @@ pub(super) async fn jobs_without_a_pool_are_listed_until_they_have_one<W: TableW
     let listed = |limit| world.table().unmatched_jobs(limit);
     assert_eq!(numbers(&listed(10).await.expect("read")), [3, 5]);
     assert_eq!(numbers(&listed(1).await.expect("read")), [3]);
+    assert_eq!(world.table().count_unmatched_jobs().await, Ok(2));
     let before = unmatched(3);
     let next = Job { pool: Some(pool()), unmatched: None, ..before };
     commit(world, &[over(0, &next)]).await;
@@ -68,6 +69,7 @@ pub(super) async fn jobs_behind_an_approval_are_listed_by_their_silence<W: Table
     let listed = |limit| world.table().gated_jobs(limit);
     assert_eq!(numbers(&listed(10).await.expect("read")), [6, 5, 3], "the longest silence first");
     assert_eq!(numbers(&listed(1).await.expect("read")), [6]);
+    assert_eq!(world.table().count_gated_jobs().await, Ok(3));
     assert_eq!(demand(world, 10).await, [4], "they need no machine");
     let before = gated(5);
     let next = fold(Some(before.clone()), event(5, JobStatus::Queued), at(300));

@@ -19,7 +19,7 @@ use muster_domain::ec2::{Bucket, CooldownScope};
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::{InstallationId, InstanceName, JobKey, PoolName};
 use muster_domain::inquiry::Inquiries;
-use muster_domain::instance::{DeleteReason, Instance};
+use muster_domain::instance::{DeleteReason, Groups, Instance};
 use muster_domain::job::{Job, JobStatus, PassedOver, fold};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::orphan::Orphan;
@@ -120,6 +120,8 @@ checks! { TableWorld:
     slots_to_retry_wait_for_a_launch,
     ending_instances_come_in_the_order_of_their_marks,
     ending_instances_are_limited,
+    late_ends_were_marked_by_then,
+    live_instances_are_counted_by_their_groups,
     ended_instances_come_last_first_and_are_limited,
     free_instances_may_be_marked_idle,
     demand_comes_oldest_first,

@@ -9,7 +9,7 @@ use muster_control::ports::{
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::inquiry::Inquiries;
-use muster_domain::instance::Instance;
+use muster_domain::instance::{Groups, Instance};
 use muster_domain::job::Job;
 use muster_domain::launch::Launch;
 use muster_domain::launch::cooldown::Cooldowns;
@@ -75,11 +75,14 @@ impl Instances for Replayed<'_> {
     async fn slots_to_retry(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
         unreachable!("nothing is launched")
     }
-    async fn count_ending_instances(&self, _: &PoolName) -> Read<usize> {
+    async fn count_live_instances(&self, _: &PoolName) -> Read<Groups> {
         unreachable!("the admin function alone counts")
     }
     async fn ending_instances(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Instance>>> {
         unreachable!("nothing is launched")
+    }
+    async fn late_ends(&self, _: &PoolName, _: Time, _: u32) -> Read<Vec<Stored<Instance>>> {
+        unreachable!("the admin function alone asks")
     }
     async fn ended_instances(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Instance>>> {
         unreachable!("the admin function alone asks")
@@ -100,6 +103,12 @@ impl Jobs for Replayed<'_> {
         Ok(Vec::new())
     }
     async fn count_waiting_jobs(&self, _: &PoolName) -> Read<usize> {
+        unreachable!("the admin function alone counts")
+    }
+    async fn count_unmatched_jobs(&self) -> Read<usize> {
+        unreachable!("the admin function alone counts")
+    }
+    async fn count_gated_jobs(&self) -> Read<usize> {
         unreachable!("the admin function alone counts")
     }
     async fn unmatched_jobs(&self, _: u32) -> Read<Vec<Stored<Job>>> {

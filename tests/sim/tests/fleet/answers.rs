@@ -348,7 +348,13 @@ fn status() {
         answer["release"] = json!("(the release)");
         answer
     };
+    let short = |bench: &Bench| {
+        let mut answer = ask(bench, json!({ "action": "overview" }));
+        answer["release"] = json!("(the release)");
+        answer
+    };
     compare("status_quiet", &shown(&quiet()));
+    compare("overview_quiet", &short(&quiet()));
     let (bench, _) = busy();
     add_troubles(&bench);
     unserved(&bench);
@@ -357,6 +363,7 @@ fn status() {
     check(&bench, "switch", off);
     bench.change(|world| app(world).events = vec!["push".to_owned()]);
     compare("status", &shown(&bench));
+    compare("overview", &short(&bench));
     bench.change(|world| {
         let (fault, from) = (Fault::OutageGithub, world.now);
         world.windows.push(Window { fault, from, until: Millis::MAX });

@@ -24,11 +24,16 @@ pub(crate) fn ask(bench: &Bench, request: Value) -> Value {
 
 /// The same, with something done before each call.
 pub(crate) fn ask_with(bench: &Bench, request: Value, before: impl FnMut(usize)) -> Value {
+    bench.drive_with(answer(bench, request), before)
+}
+
+/// The same, for whoever drives it.
+pub(crate) async fn answer(bench: &Bench, request: Value) -> Value {
     let door = &bench.door;
     let yaml = |text: &str| Err(YamlError(Cause::new(text)));
     let settings = &door.sim.settings;
     let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
-    json!(bench.drive_with(pass.answer(request, door.now()), before))
+    json!(pass.answer(request, door.now()).await)
 }
 
 #[test]

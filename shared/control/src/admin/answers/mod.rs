@@ -8,6 +8,7 @@ mod phases;
 mod pools;
 mod status;
 mod usage;
+mod wants;
 
 use serde::{Serialize, Serializer};
 
@@ -24,10 +25,11 @@ pub use self::orders::{DeleteDryRun, OrderedCanary, OrderedDelete, ShownSwitches
 pub use self::phases::{PhaseList, PoolPhases};
 pub use self::pools::{AppliedPools, PoolsHistory, ShownPools};
 pub use self::status::{
-    AgentsStatus, AppStatus, EntityStatus, ImageAgent, LimitStatus, OrphanStatus, PoolStatus,
-    StackStatus, UnservedJobs,
+    AgentsStatus, AppStatus, EndingStatus, EntityStatus, ImageAgent, LimitStatus, Note,
+    OrphanStatus, Overview, PoolStatus, StackStatus, UnservedJobs,
 };
 pub use self::usage::{CostsList, CostsOfDay, CostsRow, LineList, WaitsAt, WaitsList, WaitsRow};
+pub use self::wants::{Place, Severity, Want};
 use super::error::AdminError;
 use super::request::VERSION;
 
@@ -50,6 +52,8 @@ pub enum Answer {
     ExplainJob(Box<ExplainedJob>),
     /// To `explain` with an instance or a machine.
     ExplainInstance(ExplainedInstance),
+    /// To `overview`.
+    Overview(Box<Overview>),
     /// To `status`.
     Status(Box<StackStatus>),
     /// To `pools` that names nothing.

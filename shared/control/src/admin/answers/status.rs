@@ -7,7 +7,7 @@ use muster_domain::agent::AgentVersion;
 use muster_domain::app::AppCheck;
 use muster_domain::audit::Audit;
 use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, PoolName};
-use muster_domain::instance::ErrorDetail;
+use muster_domain::instance::{ErrorDetail, Groups, Waiting};
 use muster_domain::job::labels::LabelRows;
 use muster_domain::launch::cooldown::Cooldown;
 use muster_domain::launch::trouble::Trouble;
@@ -18,10 +18,11 @@ use muster_domain::time::{Seconds, Time};
 use serde::{Deserialize, Serialize};
 
 use super::orders::ShownSwitches;
+use super::wants::{Severity, Want};
 
-/// The stack, its pools, entities, orphans and switches.
+/// The stack in short, without a call to GitHub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackStatus {
+pub struct Overview {
     /// The stack's name.
     pub stack: String,
     /// The release that answers.
@@ -40,6 +41,19 @@ pub struct StackStatus {
     pub limits: Vec<LimitStatus>,
     /// What is switched off.
     pub switches: ShownSwitches,
+    /// The agents that run jobs.
+    #[serde(default)]
+    pub agents: AgentsStatus,
+    /// What somebody should look at, what concerns most jobs first.
+    pub wants: Vec<Want>,
+}
+
+/// The stack, its pools, entities, orphans and switches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackStatus {
+    /// What is told in short.
+    #[serde(flatten)]
+    pub overview: Overview,
     /// What EC2 refuses and is not asked for now; none while it never refused anything.
     pub cooldowns: Option<Vec<Cooldown>>,
     /// The last lines of the audit trail about switches, newest first.
@@ -48,9 +62,6 @@ pub struct StackStatus {
     pub app: Option<AppStatus>,
     /// Those that a pool names, and those that GitHub refuses.
     pub entities: Vec<EntityStatus>,
-    /// The agents that run jobs.
-    #[serde(default)]
-    pub agents: AgentsStatus,
     /// The orphan ledger.
     pub orphans: Vec<OrphanStatus>,
 }
@@ -95,10 +106,13 @@ pub struct PoolStatus {
     pub min_idle: u32,
     /// The machines that served nothing, where its jobs wait for that.
     pub trouble: Option<Trouble>,
-    /// Live instances.
+    /// Live instances, by the counter that holds to the maximum.
     pub live: u32,
-    /// Instances on their way out.
-    pub ending: usize,
+    /// How many of them the listing of the pool has in each group; it may be a little late.
+    #[serde(flatten)]
+    pub groups: Groups,
+    /// The first of those whose end takes long, and that no job holds up.
+    pub late_end: Option<EndingStatus>,
     /// Jobs that wait, with and without a claim.
     pub waiting_jobs: usize,
     /// How long the oldest of them could have had a runner, seconds.
@@ -107,16 +121,40 @@ pub struct PoolStatus {
     pub launches_off: Option<SwitchedOff>,
     /// When it was taken out of the pool file.
     pub removed_at: Option<Time>,
+    /// What keeps it from launching, in a few words; the first of these.
+    pub note: Option<Note>,
+}
+
+/// A few words, and how bad it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The words.
+    pub said: String,
+}
+
+/// An instance on its way out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndingStatus {
+    /// Its name.
+    pub instance: InstanceName,
+    /// Since when.
+    pub since: Time,
+    /// What its end waits for.
+    pub waiting_for: Option<Waiting>,
 }
 
 /// Jobs that nobody launches for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnservedJobs {
-    /// How many, as far as they were counted.
+    /// How many.
     pub count: usize,
     /// How long the first of them has waited like this, seconds.
     pub oldest_seconds: Option<Seconds>,
-    /// How many for each reason, the most frequent ones.
+    /// How many of them were looked at for their reasons: the first ones.
+    pub looked_at: usize,
+    /// How many of those for each reason, the most frequent ones.
     pub reasons: BTreeMap<String, usize>,
 }
 

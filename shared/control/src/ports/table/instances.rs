@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
-use muster_domain::instance::Instance;
+use muster_domain::instance::{Groups, Instance};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
@@ -42,13 +42,20 @@ pub trait Instances {
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Instances of a pool in `pending_create`.
     async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError>;
-    /// How many instances of a pool are on their way out.
-    async fn count_ending_instances(&self, pool: &PoolName) -> Result<usize, ReadError>;
+    /// How many live instances of a pool are in each group. None of their records is read.
+    async fn count_live_instances(&self, pool: &PoolName) -> Result<Groups, ReadError>;
     /// Instances of a pool on their way out (`pending_delete`, `pending_force_delete`, `deleting`),
     /// the one that was marked first before the others, at most `limit`.
     async fn ending_instances(
         &self,
         pool: &PoolName,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError>;
+    /// Those of them that were marked at this time or earlier, in the same order.
+    async fn late_ends(
+        &self,
+        pool: &PoolName,
+        marked_by: Time,
         limit: u32,
     ) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Instances of a pool that have ended and whose records are kept, the last one before the

@@ -24,6 +24,10 @@ pub trait Jobs {
     ) -> Result<Vec<Stored<Job>>, ReadError>;
     /// How many jobs of a pool wait, with and without a claim.
     async fn count_waiting_jobs(&self, pool: &PoolName) -> Result<usize, ReadError>;
+    /// How many queued jobs no pool serves.
+    async fn count_unmatched_jobs(&self) -> Result<usize, ReadError>;
+    /// How many jobs wait for an approval.
+    async fn count_gated_jobs(&self) -> Result<usize, ReadError>;
     /// Queued jobs that no pool serves, at most `limit`, oldest first.
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError>;
     /// Jobs that wait for an approval, at most `limit`, those first that GitHub was asked for

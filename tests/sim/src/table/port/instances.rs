@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{Instances, Page, ReadError, Unavailable};
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
-use muster_domain::instance::{Group, Instance};
+use muster_domain::instance::{Group, Groups, Instance};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
@@ -83,8 +83,14 @@ impl Instances for Door {
         self.of_pool(pool, |of| groups(of, retry, usize::MAX)).await
     }
 
-    async fn count_ending_instances(&self, pool: &PoolName) -> Result<usize, ReadError> {
-        self.of_pool(pool, |of| groups(of, |group| group == Group::Ending, usize::MAX).len()).await
+    async fn count_live_instances(&self, pool: &PoolName) -> Result<Groups, ReadError> {
+        self.list_by(Group::ALL.len() as u64, |tables| {
+            let mut groups = Groups::default();
+            let live = tables.index.pool(pool).into_iter().flat_map(|of| of.live.keys());
+            live.for_each(|(group, ..)| groups.add(*group, 1));
+            groups
+        })
+        .await
     }
 
     async fn ending_instances(
@@ -93,6 +99,20 @@ impl Instances for Door {
         limit: u32,
     ) -> Result<Vec<Stored<Instance>>, ReadError> {
         self.of_pool(pool, |of| groups(of, |group| group == Group::Ending, limit as usize)).await
+    }
+
+    async fn late_ends(
+        &self,
+        pool: &PoolName,
+        marked_by: Time,
+        limit: u32,
+    ) -> Result<Vec<Stored<Instance>>, ReadError> {
+        self.of_pool(pool, |of| {
+            let is_late = |group: Group, at: Time| group == Group::Ending && at <= marked_by;
+            let late = of.live.iter().filter(|((group, at, _), _)| is_late(*group, *at));
+            late.take(limit as usize).map(|(_, instance)| Stored::clone(instance)).collect()
+        })
+        .await
     }
 
     async fn ended_instances(

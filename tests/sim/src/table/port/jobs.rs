@@ -41,6 +41,14 @@ impl Jobs for Door {
         self.of_pool(pool, |of| of.waiting.len()).await
     }
 
+    async fn count_unmatched_jobs(&self) -> Result<usize, ReadError> {
+        self.list(|tables| tables.index.unmatched.len()).await
+    }
+
+    async fn count_gated_jobs(&self) -> Result<usize, ReadError> {
+        self.list(|tables| tables.index.gated.len()).await
+    }
+
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
         self.list(|tables| {
             let jobs = tables.index.unmatched.values().take(limit as usize);

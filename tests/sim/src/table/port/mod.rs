@@ -7,8 +7,9 @@ mod operations;
 mod usage;
 
 use muster_control::causes::Cause;
-use muster_control::ports::{CommitError, ReadError, Table, Unavailable, Write};
+use muster_control::ports::{CommitError, Page, ReadError, Table, Unavailable, Write};
 use muster_domain::ids::PoolName;
+use muster_domain::instance::Groups;
 use muster_domain::stored::Committed;
 
 use super::Tables;
@@ -26,6 +27,37 @@ fn unreadable(key: &str) -> ReadError {
     ReadError::Unreadable { key: key.to_owned(), why }
 }
 
+/// An answer to a listing.
+trait Rows {
+    /// How many records it holds.
+    fn rows(&self) -> usize;
+}
+
+impl<T> Rows for Vec<T> {
+    fn rows(&self) -> usize {
+        self.len()
+    }
+}
+
+impl<T> Rows for Page<T> {
+    fn rows(&self) -> usize {
+        self.items.len() + self.unreadable.len()
+    }
+}
+
+/// A count.
+impl Rows for usize {
+    fn rows(&self) -> usize {
+        0
+    }
+}
+
+impl Rows for Groups {
+    fn rows(&self) -> usize {
+        0
+    }
+}
+
 impl Door {
     async fn read<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
         self.call(|world| {
@@ -41,12 +73,12 @@ impl Door {
         .await
     }
 
-    async fn list<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
+    async fn list<R: Rows>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
         self.list_by(1, read).await
     }
 
     /// A listing that the real table makes of some queries.
-    async fn list_by<R>(
+    async fn list_by<R: Rows>(
         &self,
         queries: u64,
         read: impl FnOnce(&Tables) -> R,
@@ -57,12 +89,14 @@ impl Door {
                 return Err(unavailable());
             }
             world.tables.index.catch_up(world.now);
-            Ok(read(&world.tables))
+            let answer = read(&world.tables);
+            world.calls.rows += answer.rows() as u64;
+            Ok(answer)
         })
         .await
     }
 
-    async fn of_pool<R: Default>(
+    async fn of_pool<R: Rows + Default>(
         &self,
         pool: &PoolName,
         read: impl FnOnce(&OfPool) -> R,

@@ -1,0 +1,137 @@
+//! A pool, as the table counts it.
+
+use futures_util::future::{try_join, try_join4};
+use muster_domain::ec2::CooldownScope;
+use muster_domain::instance::{Groups, Instance, Waiting};
+use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
+use muster_domain::launch::trouble::last_machines;
+use muster_domain::pool::Pool;
+use muster_domain::stored::Stored;
+use muster_domain::switches::{SwitchedOff, Switches};
+use muster_domain::time::{Seconds, Time};
+
+use crate::admin::Admin;
+use crate::admin::answers::{EndingStatus, EntityStatus, Note, PoolStatus, Severity};
+use crate::context::Ports;
+use crate::ports::{Directory, Instances as _, Jobs as _, Launches as _, ReadError};
+
+/// How many waiting jobs of a pool, with and without a claim each, are asked since when they wait.
+/// They come in the order in which GitHub queued them; one that was approved late began to wait later.
+const FIRST: u32 = 5;
+/// An end that takes longer is looked at: as the alarm has it.
+const LATE: Seconds = Seconds(900);
+/// How many of those are looked at: some may wait for the end of a job.
+const LATE_LOOKED_AT: u32 = 20;
+
+/// What the tables say of a pool alone.
+pub(super) struct Counted<'a> {
+    pool: &'a Pool,
+    live: u32,
+    groups: Groups,
+    late_end: Option<EndingStatus>,
+    waiting_jobs: usize,
+    oldest: Option<Time>,
+}
+
+/// What stands around all pools.
+pub(super) struct Around<'a> {
+    pub(super) switches: &'a Switches,
+    pub(super) cooldowns: Option<&'a Cooldowns>,
+    pub(super) entities: &'a [EntityStatus],
+    pub(super) now: Time,
+}
+
+impl<P: Ports<Github: Directory>> Admin<'_, P> {
+    pub(super) async fn counted<'a>(
+        &self,
+        pool: &'a Pool,
+        now: Time,
+    ) -> Result<Counted<'a>, ReadError> {
+        let (table, name) = (self.context.table, &pool.name);
+        let (capacity, groups, late_end, (waiting_jobs, first)) = try_join4(
+            table.capacity(name),
+            table.count_live_instances(name),
+            self.late_end(pool, now),
+            try_join(table.count_waiting_jobs(name), table.waiting_jobs(name, FIRST)),
+        )
+        .await?;
+        let live = capacity.map_or(0, |capacity| capacity.live);
+        let oldest = first.iter().map(|job| job.waits_since()).min();
+        let waiting_jobs = waiting_jobs.max(first.len());
+        Ok(Counted { pool, live, groups, late_end, waiting_jobs, oldest })
+    }
+
+    /// The first instance of a pool whose end takes long. A job may take as long as it likes.
+    async fn late_end(&self, pool: &Pool, now: Time) -> Result<Option<EndingStatus>, ReadError> {
+        let late = self.context.table.late_ends(&pool.name, now - LATE, LATE_LOOKED_AT).await?;
+        let shown = |one: &Stored<Instance>| {
+            let mark = one.mark();
+            let waiting_for = mark.and_then(|mark| mark.waiting.clone());
+            let is_at_work = matches!(waiting_for, Some(Waiting::JobRunning | Waiting::Busy));
+            let since = mark.map_or(one.since(), |mark| mark.at);
+            (!is_at_work).then(|| EndingStatus { instance: one.name.clone(), since, waiting_for })
+        };
+        Ok(late.iter().find_map(shown))
+    }
+}
+
+impl Counted<'_> {
+    pub(super) fn shown(self, around: &Around<'_>) -> PoolStatus {
+        let Counted { pool, live, groups, late_end, waiting_jobs, oldest } = self;
+        let mut status = PoolStatus {
+            name: pool.name.clone(),
+            labels: pool.labels.clone(),
+            entity: pool.entity.clone(),
+            priority: pool.priority,
+            enabled: pool.enabled,
+            max: pool.max,
+            min_idle: pool.idle_wanted(),
+            trouble: around.cooldowns.and_then(|known| known.trouble(pool)).cloned(),
+            live,
+            groups,
+            late_end,
+            waiting_jobs,
+            oldest_waiting_job_seconds: oldest.map(|at| around.now.since(at)),
+            launches_off: around.switches.launches_off(&pool.name).cloned(),
+            removed_at: pool.removed_at,
+            note: None,
+        };
+        status.note = note(&status, around);
+        status
+    }
+}
+
+/// What keeps the pool from launching; the first of these.
+fn note(pool: &PoolStatus, around: &Around<'_>) -> Option<Note> {
+    let now = around.now;
+    let note = |severity, said: String| Some(Note { severity, said });
+    if let Some(at) = pool.removed_at {
+        return note(Severity::Note, format!("removed {}, drains", at.clock(now)));
+    }
+    if let Some(SwitchedOff { by, .. }) = &pool.launches_off {
+        return note(Severity::Warning, format!("launches switched off by {by}"));
+    }
+    if let Some(trouble) = &pool.trouble {
+        let (last, until) = (last_machines(trouble.failures), trouble.until.clock(now));
+        let said =
+            format!("its {last} served nothing ({}); one finds out at {until}", trouble.reason);
+        return note(Severity::Error, said);
+    }
+    let on = around.cooldowns.map(|known| known.on(now)).unwrap_or_default();
+    let is_own =
+        |one: &&Cooldown| matches!(&one.closed, CooldownScope::Pool(own) if *own == pool.name);
+    if let Some(Cooldown { code, until, .. }) = on.iter().find(is_own) {
+        return note(Severity::Error, format!("EC2: {code}, next try {}", until.clock(now)));
+    }
+    let entity = around.entities.iter().find(|one| Some(&one.entity) == pool.entity.as_ref());
+    if let Some(held) = entity.and_then(|one| one.launches_held.as_ref()) {
+        return note(Severity::Error, held.clone());
+    }
+    if !pool.enabled {
+        return note(Severity::Note, "not enabled: takes no new job".to_owned());
+    }
+    if pool.live >= pool.max && pool.waiting_jobs > 0 {
+        return note(Severity::Warning, "at its maximum (limits.max)".to_owned());
+    }
+    None
+}

@@ -1,0 +1,126 @@
+//! What somebody should look at: one list, for everybody who shows or tells it. It is pure, and
+//! needs nothing of GitHub: what is known of the App goes in where somebody has asked.
+
+mod github;
+mod jobs;
+mod machines;
+
+use muster_domain::ids::PoolName;
+use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::launch::trouble::Trouble;
+use muster_domain::pool::limits::Scope;
+use muster_domain::switches::SwitchedOff;
+use muster_domain::text::first;
+use muster_domain::time::Time;
+
+pub use self::github::trouble;
+pub use self::jobs::unserved;
+pub use self::machines::refusal;
+use super::answers::{
+    AppStatus, LimitStatus, OrphanStatus, Overview, Place, Severity, ShownSwitches, Want,
+};
+
+/// Longest sentence, characters: some quote EC2 or GitHub.
+const MAX_SENTENCE: usize = 600;
+
+/// What is known of a stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Pools, jobs, limits, switches and agents, and when all this was so. Its own `wants` are not
+    /// read.
+    pub overview: &'a Overview,
+    /// What is wrong with the App; none where GitHub was not asked.
+    pub app: Option<&'a AppStatus>,
+    /// What GitHub refuses or limits.
+    pub troubles: &'a [Trouble],
+    /// What EC2 refuses and is not asked for now.
+    pub cooldowns: &'a [Cooldown],
+    /// The orphan ledger.
+    pub orphans: &'a [OrphanStatus],
+}
+
+/// Everything that somebody should look at, what concerns most jobs first. Each key is there once.
+#[must_use]
+pub fn wants(facts: &Facts<'_>) -> Vec<Want> {
+    let mut all = switches(&facts.overview.switches, facts.overview.now);
+    all.extend(github::of_app(facts.app));
+    all.extend(github::of_troubles(facts));
+    all.extend(machines::of_troubles(facts));
+    all.extend(jobs::of_nobody(facts));
+    all.extend(jobs::of_pools(facts));
+    all.extend(machines::of_images(facts));
+    all.extend(limits(&facts.overview.limits));
+    all.extend(machines::of_refusals(facts));
+    all.extend(machines::of_ends(facts));
+    all.extend(machines::of_orphans(facts));
+    all
+}
+
+/// The worst of them, and how many others there are.
+#[must_use]
+pub fn at_most(most: usize, mut all: Vec<Want>) -> Vec<Want> {
+    if all.len() > most {
+        all.sort_by_key(|want| want.severity);
+        let others = all.len() - most;
+        all.truncate(most);
+        let said = format!("{others} more are not shown here");
+        let more = Want::new("more".to_owned(), Severity::Note, &said, Place::Stack);
+        all.push(more.run("muster status".to_owned()));
+    }
+    all
+}
+
+/// What is off, and what ends that.
+#[must_use]
+pub fn switches(switches: &ShownSwitches, now: Time) -> Vec<Want> {
+    let want = |name: &str, off: &SwitchedOff, pool: Option<&PoolName>| {
+        let SwitchedOff { since, by, reason } = off;
+        let (key, noun, place) = match pool {
+            Some(pool) => (
+                format!("pool:{pool}:switch"),
+                format!("launches of pool {pool}"),
+                Place::Pool(pool.clone()),
+            ),
+            None => (format!("switch:{name}"), name.to_owned(), Place::Stack),
+        };
+        let said = format!("{noun} are off since {} by {by}: {reason}", since.clock(now));
+        let want = Want::new(key, Severity::Warning, &said, place);
+        want.since(*since).run(format!("muster resume {name}"))
+    };
+    let stack = [("launches", &switches.launches), ("deletes", &switches.deletes)];
+    let stack = stack.into_iter().filter_map(|(name, off)| Some(want(name, off.as_ref()?, None)));
+    let pools = switches.pools.iter().map(|(pool, off)| want(pool.as_str(), off, Some(pool)));
+    stack.chain(pools).collect()
+}
+
+fn limits(limits: &[LimitStatus]) -> impl Iterator<Item = Want> {
+    limits.iter().filter_map(|limit| {
+        let LimitStatus { of, live, .. } = limit;
+        let max = limit.max.filter(|max| live >= max)?;
+        let said = format!("{of} is at its limit, {live} of {max} machines");
+        let name = match of {
+            Scope::Stack => "stack".to_owned(),
+            Scope::Entity(entity) => entity.to_string(),
+        };
+        let want = Want::new(format!("limit:{name}"), Severity::Warning, &said, Place::Stack);
+        Some(want.run("muster pools edit".to_owned()))
+    })
+}
+
+impl Want {
+    fn new(key: String, severity: Severity, sentence: &str, place: Place) -> Self {
+        let sentence = first(sentence, MAX_SENTENCE).to_owned();
+        Self { key, severity, sentence, since: None, place, run: None }
+    }
+
+    fn since(self, since: impl Into<Option<Time>>) -> Self {
+        Self { since: since.into(), ..self }
+    }
+
+    fn run(self, run: impl Into<Option<String>>) -> Self {
+        Self { run: run.into(), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;

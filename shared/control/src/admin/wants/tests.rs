@@ -1,0 +1,325 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_domain::app::AppCheck;
+use muster_domain::ec2::{CooldownScope, ErrorClass, Market, Override};
+use muster_domain::ids::PoolName;
+use muster_domain::instance::{ErrorDetail, Groups, Waiting};
+use muster_domain::job::labels::{LabelRows, Labels};
+use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::launch::trouble::{Trouble, TroubleScope};
+use muster_domain::pool::limits::Scope;
+use muster_domain::switches::SwitchedOff;
+use muster_domain::time::{Seconds, Time};
+
+use super::{Facts, at_most, wants};
+use crate::admin::answers::{
+    AgentsStatus, AppStatus, EndingStatus, ImageAgent, LimitStatus, OrphanStatus, Overview,
+    PoolStatus, ShownSwitches, UnservedJobs, Want,
+};
+use crate::testkit::{at, fault, machine};
+
+/// All that may be known, each part apart.
+#[derive(Clone, Default)]
+struct Known {
+    switches: Option<ShownSwitches>,
+    app: Option<AppStatus>,
+    troubles: Vec<Trouble>,
+    pools: Vec<PoolStatus>,
+    unserved: UnservedJobs,
+    gated: UnservedJobs,
+    agents: AgentsStatus,
+    limits: Vec<LimitStatus>,
+    cooldowns: Vec<Cooldown>,
+    orphans: Vec<OrphanStatus>,
+}
+
+impl Known {
+    fn wants(&self, now: Time) -> Vec<Want> {
+        let on = ShownSwitches { launches: None, deletes: None, pools: BTreeMap::new() };
+        let overview = Overview {
+            stack: "muster".to_owned(),
+            release: "0".into(),
+            record_version: 0,
+            now,
+            pools: self.pools.clone(),
+            unserved: self.unserved.clone(),
+            waiting_for_approval: self.gated.clone(),
+            limits: self.limits.clone(),
+            switches: self.switches.clone().unwrap_or(on),
+            agents: self.agents.clone(),
+            wants: Vec::new(),
+        };
+        wants(&Facts {
+            overview: &overview,
+            app: self.app.as_ref(),
+            troubles: &self.troubles,
+            cooldowns: &self.cooldowns,
+            orphans: &self.orphans,
+        })
+    }
+
+    /// Key, how bad it is, the sentence and the command.
+    fn told(&self) -> Vec<String> {
+        let all = self.wants(NOW).into_iter();
+        let told = all.map(|one| {
+            let run = one.run.unwrap_or_default();
+            let told = format!("{} {}: {}. {run}", one.severity.as_str(), one.key, one.sentence);
+            told.trim_end().to_owned()
+        });
+        told.collect()
+    }
+}
+
+/// 08:00:10 of its day.
+const NOW: Time = Time::from_millis(1_800_000_010_000);
+
+fn pool(name: &str, live: u32, waiting_jobs: usize, oldest: u32) -> PoolStatus {
+    PoolStatus {
+        name: name.parse().expect("a name"),
+        labels: LabelRows::one(Labels::new(["linux"])),
+        entity: None,
+        priority: 0,
+        enabled: true,
+        max: 2,
+        min_idle: 0,
+        trouble: None,
+        live,
+        groups: Groups::default(),
+        late_end: None,
+        waiting_jobs,
+        oldest_waiting_job_seconds: (waiting_jobs > 0).then_some(Seconds(oldest)),
+        launches_off: None,
+        removed_at: None,
+        note: None,
+    }
+}
+
+fn trouble(scope: TroubleScope) -> Trouble {
+    Trouble {
+        scope,
+        generation: 0,
+        by_machine: true,
+        since: at(0),
+        at: at(0),
+        failures: 4,
+        probes: 1,
+        certain: false,
+        probed_at: None,
+        until: at(70),
+        last: None,
+        reason: "403: no".to_owned(),
+    }
+}
+
+fn cooldown(closed: CooldownScope, class: ErrorClass, code: &str) -> Cooldown {
+    let (code, message) = (code.to_owned(), "not now".to_owned());
+    Cooldown { closed, since: at(0), at: at(5), until: at(70), times: 2, class, code, message }
+}
+
+fn place(kind: &str) -> CooldownScope {
+    let place = Override { instance_type: kind.into(), subnet: "subnet-a".into() };
+    CooldownScope::Place { market: Market::Spot, place, pool: None }
+}
+
+fn orphan(number: u32, is_ours: bool, attempts: u32) -> OrphanStatus {
+    OrphanStatus {
+        machine: machine(number),
+        instance: None,
+        launch: is_ours.then(|| "small-l1".parse().expect("a launch")),
+        since: at(number),
+        attempts,
+        last_error: (attempts > 0).then(|| ErrorDetail { code: "Denied".into(), ..fault() }),
+    }
+}
+
+fn off() -> SwitchedOff {
+    SwitchedOff { since: at(0), by: "ada".to_owned(), reason: "moving".to_owned() }
+}
+
+/// Each of them, one after the other.
+fn everything() -> Vec<(&'static str, Known)> {
+    let others = [
+        ("switches", switches()),
+        ("GitHub", github()),
+        ("the App", app()),
+        ("jobs of nobody", jobs_of_nobody()),
+        ("more of them than are looked at", too_many_jobs()),
+        ("an image", image()),
+        ("a limit", limit()),
+        ("what EC2 refuses", refusals()),
+        ("orphans", orphans()),
+    ];
+    pools().into_iter().chain(others).collect()
+}
+
+fn gpu() -> PoolName {
+    "gpu".parse().expect("a name")
+}
+
+fn pools() -> Vec<(&'static str, Known)> {
+    let of = |pool: PoolStatus| Known { pools: vec![pool], ..Known::default() };
+    let mut closed = pool("gpu", 1, 2, 40);
+    closed.enabled = false;
+    let mut gone = pool("gpu", 1, 1, 40);
+    gone.removed_at = Some(at(3));
+    let mut sick = pool("gpu", 1, 0, 0);
+    sick.trouble = Some(trouble(TroubleScope::Pool(gpu())));
+    let mut late = pool("gpu", 1, 0, 0);
+    let instance = "gpu-1-0".parse().expect("a name");
+    let waiting_for = Some(Waiting::Provider);
+    late.late_end = Some(EndingStatus { instance, since: NOW - Seconds(1_860), waiting_for });
+    vec![
+        ("all is well", Known::default()),
+        ("a full pool whose jobs wait for a moment", of(pool("gpu", 2, 9, 60))),
+        ("a full pool", of(pool("gpu", 2, 9, 400))),
+        ("a pool that serves nobody", of(closed)),
+        ("a pool that was removed", of(gone)),
+        ("machines that serve nothing", of(sick)),
+        ("an end that takes long", of(late)),
+    ]
+}
+
+fn switches() -> Known {
+    let pools = [(gpu(), off())].into();
+    let switches = ShownSwitches { launches: Some(off()), deletes: None, pools };
+    Known { switches: Some(switches), ..Known::default() }
+}
+
+fn github() -> Known {
+    let entity = |name: &str| name.parse().expect("an entity");
+    let scopes = [TroubleScope::Entity(entity("acme")), TroubleScope::Limit(entity("zoo"))];
+    Known { troubles: scopes.map(trouble).into(), ..Known::default() }
+}
+
+fn app() -> Known {
+    let app = AppStatus {
+        lacks: vec!["zoo has not installed it".into(), "it hears of no job".into()],
+        checks: vec![AppCheck::InstalledForPool, AppCheck::Event],
+        unknown: vec!["GitHub gives no answer".into()],
+    };
+    Known { app: Some(app), ..Known::default() }
+}
+
+fn jobs_of_nobody() -> Known {
+    let jobs = |reasons: &[(&str, usize)]| UnservedJobs {
+        count: reasons.iter().map(|(_, count)| count).sum(),
+        oldest_seconds: Some(Seconds(7)),
+        looked_at: reasons.iter().map(|(_, count)| count).sum(),
+        reasons: reasons.iter().map(|(why, count)| ((*why).to_owned(), *count)).collect(),
+    };
+    let of = |why: &str| format!("no pool serves it: {why}");
+    let (a, b, c, d) = (of("a"), of("b"), of("c"), of("d"));
+    Known {
+        unserved: jobs(&[(&a, 1), (&b, 4), (&c, 2), (&d, 3)]),
+        gated: jobs(&[("it waits for an approval at GitHub", 1)]),
+        ..Known::default()
+    }
+}
+
+fn too_many_jobs() -> Known {
+    let mut known = jobs_of_nobody();
+    (known.unserved.count, known.gated) = (412, UnservedJobs::default());
+    known
+}
+
+fn image() -> Known {
+    let images = [None, Some(NOW + Seconds(30 * 24 * 3600))].map(|until| {
+        let version = "2.334.0".parse().expect("a version");
+        ImageAgent { pool: gpu(), version, until }
+    });
+    let agents = AgentsStatus { newest: None, images: images.into() };
+    Known { agents, ..Known::default() }
+}
+
+fn limit() -> Known {
+    let limits = [Some(3), Some(4), None].map(|max| LimitStatus { of: Scope::Stack, max, live: 3 });
+    Known { limits: limits.into(), ..Known::default() }
+}
+
+fn refusals() -> Known {
+    let cooldowns = vec![
+        cooldown(CooldownScope::Pool(gpu()), ErrorClass::Configuration, "InvalidAMI"),
+        cooldown(place("a"), ErrorClass::Capacity, "NoCapacity"),
+        cooldown(place("b"), ErrorClass::Capacity, "NoCapacity"),
+        cooldown(place("c"), ErrorClass::Capacity, "Unsupported"),
+    ];
+    Known { cooldowns, ..Known::default() }
+}
+
+fn orphans() -> Known {
+    let orphans = vec![orphan(3, true, 0), orphan(2, true, 4), orphan(7, false, 0)];
+    Known { orphans, ..Known::default() }
+}
+
+#[test]
+fn each_of_them_is_told() {
+    let told: Vec<String> = everything()
+        .iter()
+        .map(|(name, known)| format!("{name}\n{}", known.told().join("\n")).trim().to_owned())
+        .collect();
+    assert_eq!(told.join("\n"), TOLD.trim());
+}
+
+/// Told again five minutes later, each of them is still the same one, and none is there twice.
+#[test]
+fn a_key_stays_for_as_long_as_it_lasts() {
+    let keys = |known: &Known, now| -> Vec<String> {
+        known.wants(now).into_iter().map(|one| one.key).collect()
+    };
+    for (name, known) in everything().iter().filter(|(name, _)| *name != "GitHub") {
+        let now = keys(known, NOW);
+        assert_eq!(now, keys(known, NOW + Seconds(300)), "{name}");
+        let distinct: BTreeSet<&String> = now.iter().collect();
+        assert_eq!(distinct.len(), now.len(), "{name}");
+    }
+    // A limit of GitHub's ends by itself.
+    assert_eq!(keys(&github(), NOW + Seconds(300)), ["entity:acme"]);
+}
+
+#[test]
+fn of_too_many_the_worst_are_told() {
+    let all = [app(), jobs_of_nobody()].iter().flat_map(|known| known.wants(NOW)).collect();
+    let told: Vec<String> = at_most(3, all).into_iter().map(|one| one.key).collect();
+    assert_eq!(told, ["app:installed-for-pool", "app:event", "app:not-known", "more"]);
+}
+
+const TOLD: &str = "
+all is well
+a full pool whose jobs wait for a moment
+a full pool
+warning pool:gpu:maximum: 9 jobs wait in pool gpu, which is at its maximum, 2 of 2 machines; the first for 6 min. muster jobs --pool gpu
+a pool that serves nobody
+warning pool:gpu:not-enabled: 2 jobs wait in pool gpu, which is not enabled; the first for 40 s. muster jobs --pool gpu
+a pool that was removed
+warning pool:gpu:removed: 1 job waits in pool gpu, which was removed at 08:00:03; the first for 40 s. muster jobs --pool gpu
+machines that serve nothing
+error pool:gpu:trouble: the last 4 machines of pool gpu served nothing since 08:00:00: 403: no; one machine finds out at 08:01:10. muster alarms pool-in-trouble
+an end that takes long
+warning pool:gpu:late-end: gpu-1-0 is on its way out for 31 min and waits for EC2, which refuses or fails. muster explain gpu-1-0
+switches
+warning switch:launches: launches are off since 08:00:00 by ada: moving. muster resume launches
+warning pool:gpu:switch: launches of pool gpu are off since 08:00:00 by ada: moving. muster resume gpu
+GitHub
+error entity:acme: GitHub refuses to register runners for acme since 08:00:00: 403: no; one machine finds out at 08:01:10. muster alarms entity-unhealthy
+warning github-limit:zoo: GitHub's rate limit for zoo lasts until 08:01:10.
+the App
+error app:installed-for-pool: zoo has not installed it.
+error app:event: it hears of no job.
+warning app:not-known: GitHub gives no answer.
+jobs of nobody
+warning unserved: 10 jobs are served by no pool, the first for 7 s: b (4); d (3); c (2). muster jobs
+note gated: 1 job is waiting for an approval at GitHub, the first for 7 s. muster jobs
+more of them than are looked at
+warning unserved: 412 jobs are served by no pool, the first for 7 s: of the first 10, b (4); d (3); c (2). muster jobs
+an image
+warning pool:gpu:agent: the image of pool gpu has agent 2.334.0, which GitHub takes no more: each machine takes the newest before it starts; renew the image.
+a limit
+warning limit:stack: the stack is at its limit, 3 of 3 machines. muster pools edit
+what EC2 refuses
+error pool:gpu:refusal: EC2 refuses the launches of pool gpu: InvalidAMI: not now; 2 times, next try 08:01:10. muster alarms pool-refused
+warning refusal:places:NoCapacity: EC2 refuses 2 combinations of type and subnet: NoCapacity: not now; next try 08:01:10.
+warning refusal:places:Unsupported: no spot capacity for c in subnet-a: Unsupported: not now; 2 times, next try 08:01:10.
+orphans
+warning strays: i-00000000000000007 has this stack's tag, but no launch made it: not ended. muster alarms orphans
+error orphans: 2 machines are orphans, the first since 08:00:02; 4 attempts to end i-00000000000000002: TerminateInstances: Denied: some. muster alarms orphans
+";
