@@ -98,10 +98,11 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     let left = (deadline - LAST).since(now());
     // Side by side: neither waits for the other's service, and the gauges for neither.
     let (recover, ledger, owner) = (Recover { context }, Ledger { context }, AppOwner { context });
-    let (inquiry, ended, owned) = tokio::join!(
+    let (inquiry, ended, owned, sums) = tokio::join!(
         in_time(left, recover.run(&silent, &report.troubles, now())),
         in_time(left, ledger.work(orphans, last_call(begun, deadline), &now)),
         in_time(left, owner.look(report.is_owner_doubted)),
+        sums(context, &report.kinds, left, &now),
     );
     // Where GitHub takes too long, the next sweep asks again.
     if let Some(Err(error)) = owned {
@@ -121,7 +122,6 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
         ?ended,
         "asked GitHub for what was lost, and worked the orphan ledger"
     );
-    let sums = sums(context, &report.kinds, (deadline - LAST).since(now()), &now).await;
     let problems = [report.problems.as_slice(), &inquiry.problems, &ended.problems, &sums].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
@@ -129,7 +129,7 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     Ok(Outcome { response, metrics, pool_metrics: report.pool_metrics() })
 }
 
-/// What machines cost and how long jobs waited: behind everything else, and no alarm waits for it.
+/// What machines cost and how long jobs waited: no alarm watches it.
 /// What is wrong, if anything is.
 async fn sums<P: Ports<Compute: PriceList>>(
     context: Context<'_, P>,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use futures_util::future::join3;
+use futures_util::future::join5;
 use muster_control::Settings;
 use muster_control::admin::{Admin, AdminErrorCode, Answer, YamlError};
 use muster_control::app_owner::AppOwner;
@@ -271,7 +271,10 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let owner = AppOwner { context: Context::new(door, &(), &(), door, settings) };
     let owned = owner.look(report.is_owner_doubted);
     let kinds = std::mem::take(&mut report.kinds);
-    let (report, ended, owned) = join3(inquiry, ends, owned).await;
+    let prices = PriceWatch { context: Context::new(door, &(), door, &(), settings) };
+    let days = RollUp { context: Context::new(door, &(), &(), &(), settings) };
+    let (report, ended, owned, learned, rolled_up) =
+        join5(inquiry, ends, owned, prices.look(&kinds, door.now()), days.run(door.now())).await;
     if let Err(error) = owned {
         note(door, || format!("  failed to note whose the App is: {error}"));
     }
@@ -281,9 +284,6 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     if ended != LedgerReport::default() {
         note(door, || format!("  worked the ledger: {ended:?}"));
     }
-    let prices = PriceWatch { context: Context::new(door, &(), door, &(), settings) };
-    let days = RollUp { context: Context::new(door, &(), &(), &(), settings) };
-    let (learned, rolled_up) = (prices.look(&kinds, door.now()).await, days.run(door.now()).await);
     if let Err(error) = learned {
         note(door, || format!("  failed to learn prices: {error}"));
     }

@@ -60,14 +60,16 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let mut problems = Vec::new();
         let is_old = prices.is_list_old(now);
         for kind in kinds {
-            if !is_old && prices.list.contains_key(&kind) {
+            if !is_old && prices.knows(&kind) {
                 continue;
             }
             match self.context.compute.list_price(&kind).await {
-                Ok(price) => drop(prices.list.insert(kind, price)),
+                Ok(price) => prices.note(kind, price),
                 Err(error) => {
                     problems.push(failed(&format!("the list price of {kind}"), &error));
-                    prices.list.entry(kind).or_default();
+                    if !prices.knows(&kind) {
+                        prices.note(kind, None);
+                    }
                 }
             }
         }

@@ -67,8 +67,10 @@ pub struct Prices {
     pub listed_at: Time,
     /// Spot's price in each zone.
     pub spot: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u64>>,
-    /// The list's price of each type that was asked about; none where the list has none.
-    pub list: BTreeMap<Arc<str>, Option<u64>>,
+    /// The list's.
+    pub list: BTreeMap<Arc<str>, u64>,
+    /// Types that were asked about, and that the list does not have.
+    pub unlisted: BTreeSet<Arc<str>>,
     /// A GiB of a machine's disk (gp3), a month, where the list has it.
     pub disk: Option<u64>,
 }
@@ -79,7 +81,7 @@ impl Prices {
     #[must_use]
     pub fn of(&self, make: &Make, disk_gib: u32) -> Option<Price> {
         let kind = make.kind.as_ref()?;
-        let on_demand = self.list.get(kind).copied().flatten();
+        let on_demand = self.list.get(kind).copied();
         let (machine, by) = match make.market? {
             Market::Spot => (*self.spot.get(kind)?.get(make.zone.as_ref()?)?, PricedBy::SpotHour),
             Market::OnDemand => (on_demand?, PricedBy::List),
@@ -91,13 +93,37 @@ impl Prices {
     /// The types that are to be asked about: the known ones, and those that were seen.
     #[must_use]
     pub fn to_ask(&self, seen: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
-        seen.iter().chain(self.list.keys()).take(MOST_TYPES).cloned().collect()
+        self.known().chain(seen).take(MOST_TYPES).cloned().collect()
     }
 
     /// Whether one of these types was never asked about, and there is room for it.
     #[must_use]
     pub fn lacks(&self, seen: &BTreeSet<Arc<str>>) -> bool {
-        self.list.len() < MOST_TYPES && seen.iter().any(|kind| !self.list.contains_key(kind))
+        self.known().count() < MOST_TYPES && seen.iter().any(|kind| !self.knows(kind))
+    }
+
+    /// Whether the list was asked about this type.
+    #[must_use]
+    pub fn knows(&self, kind: &Arc<str>) -> bool {
+        self.list.contains_key(kind) || self.unlisted.contains(kind)
+    }
+
+    fn known(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.list.keys().chain(&self.unlisted)
+    }
+
+    /// Notes what the list says of a type.
+    pub fn note(&mut self, kind: Arc<str>, price: Option<u64>) {
+        match price {
+            Some(price) => {
+                self.unlisted.remove(&kind);
+                self.list.insert(kind, price);
+            }
+            None => {
+                self.list.remove(&kind);
+                self.unlisted.insert(kind);
+            }
+        }
     }
 
     /// Whether the price list is to be asked.

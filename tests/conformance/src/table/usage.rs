@@ -86,7 +86,8 @@ pub(super) async fn prices_are_kept_by_the_hour<W: TableWorld>(world: &W) {
         at,
         listed_at: at,
         spot: [("m7i.large".into(), zones)].into(),
-        list: [("m7i.large".into(), Some(100_800)), ("x9.metal".into(), None)].into(),
+        list: [("m7i.large".into(), 100_800)].into(),
+        unlisted: ["x9.metal".into()].into(),
         disk: Some(80_000),
     };
     commit(world, &[Change::create(first.clone()).into()]).await;

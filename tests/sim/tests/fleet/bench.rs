@@ -21,6 +21,7 @@ use muster_domain::pool_file::Rights;
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
+use muster_domain::usage::Prices;
 use muster_sim::agenda::{Event, Millis, TaskId, Which};
 use muster_sim::calls::Calls;
 use muster_sim::door::Door;
@@ -84,9 +85,14 @@ impl Bench {
     /// five ticks: they are not part of what is counted.
     pub(crate) fn compared(self) -> Self {
         let now = self.door.now();
-        for cursor in ["reconciled", "deliveries"] {
+        for cursor in ["reconciled", "deliveries", "rolled-up"] {
             self.drive(self.door.move_cursor(cursor, None, now)).expect("moved");
         }
+        let pools = self.door.sim.settings.pools.iter();
+        let kinds = pools.flat_map(|pool| &pool.instance_types);
+        let unlisted = kinds.cloned().collect();
+        let prices = Prices { at: now, listed_at: now, unlisted, ..Prices::default() };
+        self.put(&[Change::create(prices).into()]);
         self
     }
 

@@ -27,7 +27,8 @@ fn prices(time: Time) -> Prices {
             "m7i.large".into(),
             BTreeMap::from([("us-east-1a".into(), 40_000)]),
         )]),
-        list: BTreeMap::from([("m7i.large".into(), Some(100_000)), ("x9.large".into(), None)]),
+        list: BTreeMap::from([("m7i.large".into(), 100_000)]),
+        unlisted: BTreeSet::from(["x9.large".into()]),
         disk: Some(18_250),
     }
 }
@@ -68,8 +69,7 @@ fn a_machine_has_the_price_of_its_type_market_and_zone_or_none() {
 
 #[test]
 fn a_line_has_the_price_of_its_hour() {
-    let dear =
-        Prices { list: BTreeMap::from([("m7i.large".into(), Some(300_000))]), ..prices(at(7200)) };
+    let dear = Prices { list: BTreeMap::from([("m7i.large".into(), 300_000)]), ..prices(at(7200)) };
     let history = History::new(vec![dear, prices(at(3600))]);
     let of = |time| history.of(&make("m7i.large", Market::OnDemand), 40, time);
     let rows = [(0, 100_000), (3600, 100_000), (7199, 100_000), (7200, 300_000), (90_000, 300_000)];
