@@ -132,6 +132,10 @@ pub enum Command {
         /// A job or an instance, by any of its names
         name: Option<String>,
     },
+    /// The same as pages in your browser: what wants you, jobs, machines, pools, audit; each order behind its own question
+    ///
+    /// The pages come from this machine alone, with your own rights. It ends with Ctrl-C, or an hour after the last page.
+    Ui(Ui),
     /// The functions' logs, side by side; with `--machine`, what a machine left behind: its boot, agent and job
     Logs(Logs),
     /// A shell on a machine, by AWS's Session Manager: where the stack's parameter `Sessions` is yes
@@ -352,6 +356,22 @@ pub struct Delete {
     /// Does not ask; needs --reason
     #[arg(long, short, requires = "reason")]
     pub yes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Ui {
+    /// Where it listens on this machine [default: any port that is free]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// Shows everything, and has no orders
+    #[arg(long)]
+    pub read_only: bool,
+    /// Opens no browser; prints the address
+    #[arg(long)]
+    pub no_open: bool,
+    /// Who gives orders; stands in the audit trail [default: $USER]
+    #[arg(long, env = "USER", hide_env = true)]
+    pub by: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -13,6 +13,7 @@ pub mod page;
 pub mod session;
 pub mod setup;
 pub mod table;
+pub mod ui;
 pub mod views;
 pub mod words;
 pub mod xml;

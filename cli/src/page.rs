@@ -68,6 +68,12 @@ impl Text {
         Self { text: clean(text.as_ref()), look }
     }
 
+    /// Without its look.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What is not there.
     #[must_use]
     pub fn none() -> Self {

@@ -14,6 +14,7 @@ mod pools;
 mod setup;
 mod shell;
 mod teardown;
+mod ui;
 mod upgrade;
 mod usage;
 mod watch;
@@ -38,6 +39,7 @@ use crate::args::{Command, Doctor, Listing, Muster, Order, Switch};
 use crate::failure::Failure;
 use crate::name::of_runner;
 use crate::page::Screen;
+use crate::ui::Serving;
 use crate::views::{self, told};
 
 /// What a command meets.
@@ -101,6 +103,8 @@ pub trait World {
     async fn reply(&mut self, reply: Reply);
     /// Closes the page: whoever comes now finds nobody.
     fn close(&mut self);
+    /// Serves pages until the person has enough, or nobody has looked at one for an hour.
+    async fn serve(&mut self, serving: Serving) -> Result<(), Failure>;
     /// Opens an address in the person's browser. False: there is none.
     fn browse(&mut self, address: &str) -> bool;
     /// Bytes that cannot be guessed.
@@ -145,6 +149,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Costs(order) => session.costs(order).await,
         Command::Waits { since, until, pool } => session.waits(since, until, pool).await,
         Command::Watch { name } => session.watch(name.as_deref()).await,
+        Command::Ui(order) => session.ui(order).await,
         Command::Logs(order) => session.logs(&order).await,
         Command::Connect { name, print } => session.shell(&name, print).await,
         Command::Alarms { name } => session.alarms(name.as_deref()).await,
@@ -197,21 +202,34 @@ struct Refusal {
     errors: Vec<Problem>,
 }
 
+/// A request as the function takes it.
+#[must_use]
+pub fn versioned(request: &Value) -> Value {
+    let mut request = request.clone();
+    request["version"] = json!(VERSION);
+    request
+}
+
+/// What the function says; its refusal is a failure.
+///
+/// # Errors
+/// That refusal.
+pub fn judged(answer: Value) -> Result<Value, Failure> {
+    if answer["ok"] == true {
+        return Ok(answer);
+    }
+    match serde_json::from_value::<Refusal>(answer["error"].clone()) {
+        Ok(Refusal { code, message, errors }) => {
+            Err(Failure::Refused { code, message: told(&message), problems: errors })
+        }
+        Err(error) => Err(Failure::Unreadable { what: "the request", why: error.to_string() }),
+    }
+}
+
 impl<W: World> Session<'_, W> {
     /// Asks the function; its refusal is a failure.
     async fn answer(&mut self, request: &Value) -> Result<Value, Failure> {
-        let mut request = request.clone();
-        request["version"] = json!(VERSION);
-        let answer = self.world.admin(&request).await?;
-        if answer["ok"] == true {
-            return Ok(answer);
-        }
-        match serde_json::from_value::<Refusal>(answer["error"].clone()) {
-            Ok(Refusal { code, message, errors }) => {
-                Err(Failure::Refused { code, message: told(&message), problems: errors })
-            }
-            Err(error) => Err(Failure::Unreadable { what: "the request", why: error.to_string() }),
-        }
+        judged(self.world.admin(&versioned(request)).await?)
     }
 
     /// Makes one call.

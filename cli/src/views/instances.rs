@@ -70,7 +70,7 @@ fn runner(state: RunnerState) -> Text {
     Text::new(state.as_str(), look)
 }
 
-fn waits_for(one: &InstanceSummary, now: Time) -> Text {
+pub(crate) fn waits_for(one: &InstanceSummary, now: Time) -> Text {
     let Some(waiting) = &one.waiting_for else {
         return match one.kept_until.filter(|until| one.state == State::Running && *until > now) {
             Some(until) => {

@@ -141,6 +141,6 @@ fn why(job: &WaitingJob, now: Time) -> Text {
 }
 
 /// As `runs-on` has them.
-pub(super) fn labels(labels: &Labels) -> String {
+pub(crate) fn labels(labels: &Labels) -> String {
     labels.iter().collect::<Vec<_>>().join(" ")
 }

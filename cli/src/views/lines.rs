@@ -1,5 +1,6 @@
 //! The record of usage, line by line.
 
+use muster_domain::ids::PoolName;
 use muster_domain::time::Time;
 use muster_domain::usage::{Kind, Line, WaitsFor};
 
@@ -158,7 +159,7 @@ fn cells(line: &Line) -> Vec<String> {
         job.map(|job| job.run.to_string()).unwrap_or_default(),
         job.map(|job| job.attempt.to_string()).unwrap_or_default(),
         text(job.and_then(|job| job.conclusion.as_deref())),
-        text(line.pool.as_ref().map(|pool| pool.as_str())),
+        text(line.pool.as_ref().map(PoolName::as_str)),
         text(machine.map(|machine| machine.id.as_str())),
         text(make.and_then(|make| make.kind.as_deref())),
         text(make.and_then(|make| make.zone.as_deref())),

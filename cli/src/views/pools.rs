@@ -12,8 +12,12 @@ use crate::words::{clock, count};
 /// A set as the pool file that it is, with its fields in the order of the example.
 #[must_use]
 pub fn file(answer: &ShownPools) -> String {
-    serde_saphyr::to_string(&Ordered(&answer.file))
-        .unwrap_or_else(|_| format!("{:#}\n", answer.file))
+    yaml(&answer.file)
+}
+
+/// A part of it.
+pub(crate) fn yaml(value: &Value) -> String {
+    serde_saphyr::to_string(&Ordered(value)).unwrap_or_else(|_| format!("{value:#}\n"))
 }
 
 /// A value whose fields stand as people write them: a pool begins with its name.

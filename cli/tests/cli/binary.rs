@@ -94,7 +94,7 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 31] = [
+    let commands: [&[&str]; 32] = [
         &[],
         &["status"],
         &["doctor"],
@@ -103,6 +103,7 @@ fn help_is_as_recorded() {
         &["list"],
         &["show"],
         &["watch"],
+        &["ui"],
         &["logs"],
         &["alarms"],
         &["dead-letters"],

@@ -12,6 +12,7 @@ use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::page::Screen;
 use muster_cli::session::{Ended, Visit, World, run};
+use muster_cli::ui::Serving;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use serde_json::Value;
@@ -299,6 +300,12 @@ impl World for Fake {
 
     fn close(&mut self) {
         self.note("  the page is closed");
+    }
+
+    async fn serve(&mut self, serving: Serving) -> Result<(), Failure> {
+        let Serving { about, port, opens, by } = serving;
+        self.note(&format!("  serves {about:?} at {port:?} for {by:?}, browser: {opens}"));
+        Ok(())
     }
 
     fn browse(&mut self, address: &str) -> bool {

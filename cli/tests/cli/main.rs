@@ -12,6 +12,7 @@ mod pages;
 mod services;
 mod setup;
 mod teardown;
+mod ui;
 
 use std::path::Path;
 

@@ -24,7 +24,7 @@ fn every_sample_request_is_read() {
             read_so_far += 1;
         }
     }
-    assert_eq!(read_so_far, 23);
+    assert_eq!(read_so_far, 27);
 }
 
 #[test]

@@ -29,6 +29,7 @@ const MAX_PAGES: usize = 40;
 const REFRESHED: Duration = Duration::from_secs(120);
 
 /// A stack that can be asked.
+#[derive(Clone)]
 pub(crate) struct Aws {
     pub(crate) stack: String,
     /// Whether the person named it.
@@ -177,6 +178,15 @@ impl Aws {
     fn tell_answer(&self, answer: &Answer) {
         let id = answer.request_id.as_deref().unwrap_or("unknown");
         self.tell(|| format!("{}, request {id}, {} bytes", answer.status, answer.body.len()));
+    }
+
+    /// Another one for a call beside others, with credentials that hold.
+    ///
+    /// # Errors
+    /// When there are none any more.
+    pub(crate) async fn refreshed(&mut self) -> Result<Self, Failure> {
+        self.refresh().await?;
+        Ok(self.clone())
     }
 
     /// Credentials that hold for the next call.

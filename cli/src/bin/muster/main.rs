@@ -6,6 +6,7 @@ mod door;
 mod http;
 mod keys;
 mod terminal;
+mod ui;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;

@@ -13,10 +13,10 @@ use muster_cli::args::Global;
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::session::{Ended, Visit, World};
+use muster_cli::ui::Serving;
 use muster_control::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -24,7 +24,7 @@ use crate::aws::Aws;
 use crate::child::{Child, not_started};
 use crate::door::Listener;
 use crate::http::send;
-use crate::keys;
+use crate::{keys, ui};
 
 pub(crate) struct Terminal {
     global: Global,
@@ -104,6 +104,12 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(anstream::AutoStream::auto(std::io::stderr()), "{text}");
 }
 
+/// The time.
+pub(crate) fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time::from_millis(i64::try_from(since.as_millis()).unwrap_or_default())
+}
+
 /// Nobody is there, or whoever is pressed Ctrl-C.
 fn no_terminal(error: &dialoguer::Error) -> Failure {
     let dialoguer::Error::IO(cause) = error;
@@ -111,6 +117,27 @@ fn no_terminal(error: &dialoguer::Error) -> Failure {
         return Failure::Interrupted;
     }
     Failure::Usage(format!("Nobody could be asked: {}", with_causes(error)))
+}
+
+/// GitHub's answer to a GET. The token is GitHub's own for that host: that of github.com goes to no other server.
+pub(crate) async fn github(address: &str) -> Result<Option<Value>, Failure> {
+    let host = address.split('/').nth(2).unwrap_or_default().to_owned();
+    let names: &[&str] = if host == "api.github.com" || host.ends_with(".ghe.com") {
+        &["GH_TOKEN", "GITHUB_TOKEN"]
+    } else {
+        &["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"]
+    };
+    let mut request = http::Request::get(address)
+        .header("accept", "application/vnd.github+json")
+        .header("user-agent", "muster");
+    if let Some(token) = names.iter().find_map(|name| std::env::var(name).ok()) {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let request = request.body(SdkBody::empty()).map_err(|error| Failure::Unreachable {
+        address: host.clone(),
+        why: with_causes(&error),
+    })?;
+    lambda::github(&host, &send(request, &host).await?)
 }
 
 impl World for Terminal {
@@ -134,25 +161,8 @@ impl World for Terminal {
         Self::aws(self).await?.other_stack().await
     }
 
-    /// The token is GitHub's own for that host: that of github.com goes to no other server.
     async fn github(&mut self, address: &str) -> Result<Option<Value>, Failure> {
-        let host = address.split('/').nth(2).unwrap_or_default().to_owned();
-        let names: &[&str] = if host == "api.github.com" || host.ends_with(".ghe.com") {
-            &["GH_TOKEN", "GITHUB_TOKEN"]
-        } else {
-            &["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"]
-        };
-        let mut request = http::Request::get(address)
-            .header("accept", "application/vnd.github+json")
-            .header("user-agent", "muster");
-        if let Some(token) = names.iter().find_map(|name| std::env::var(name).ok()) {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        let request = request.body(SdkBody::empty()).map_err(|error| Failure::Unreachable {
-            address: host.clone(),
-            why: with_causes(&error),
-        })?;
-        lambda::github(&host, &send(request, &host).await?)
+        github(address).await
     }
 
     fn read_file(&mut self, path: &str) -> Result<String, Failure> {
@@ -244,8 +254,7 @@ impl World for Terminal {
     }
 
     fn now(&self) -> Time {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Time::from_millis(i64::try_from(since.as_millis()).unwrap_or_default())
+        now()
     }
 
     fn region(&self) -> String {
@@ -309,15 +318,16 @@ impl World for Terminal {
         self.door = None;
     }
 
+    async fn serve(&mut self, serving: Serving) -> Result<(), Failure> {
+        let aws = Self::aws(self).await?.clone();
+        ui::serve(aws, serving).await
+    }
+
     fn browse(&mut self, address: &str) -> bool {
         open::that_detached(address).is_ok()
     }
 
     fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
-        let mut bytes = [0; N];
-        SystemRandom::new()
-            .fill(&mut bytes)
-            .map_err(|_| Failure::Unknown("The system gives no random bytes.".to_owned()))?;
-        Ok(bytes)
+        ui::random()
     }
 }

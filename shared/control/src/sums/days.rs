@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use futures_util::future::{join_all, try_join};
 use muster_domain::ids::PoolName;
 use muster_domain::pool::Pool;
+use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use muster_domain::usage::{Date, Day, History, Line, Waits};
 
@@ -118,7 +119,7 @@ impl<T: Usage> Days<'_, T> {
     pub async fn history(&self, date: Date) -> Result<History, ReadError> {
         let read = self.table.prices_of(date);
         let (mut hours, last) = try_join(read, self.table.prices()).await?;
-        hours.extend(last.map(|last| last.into_record()));
+        hours.extend(last.map(Stored::into_record));
         Ok(History::new(hours))
     }
 

@@ -1,0 +1,31 @@
+//! Who did what, a day at a time.
+
+use maud::{Markup, html};
+use muster_domain::time::Time;
+
+use super::memory::{Memory, day};
+use super::page::Page;
+use super::parts::trail;
+
+/// How long lines are kept at most that are worth a link; older ones are a matter for `muster audit`.
+const DAYS: u32 = 90;
+
+pub(super) fn body(back: u32, memory: &Memory, now: Time) -> Option<Markup> {
+    let list = memory.audit(back)?;
+    let date = day(now, back).to_string();
+    let date = date.split('T').next().unwrap_or_default();
+    let at = |back| Page::Audit { back }.address();
+    Some(html! {
+        nav.pager aria-label="Days" {
+            @if back < DAYS { a rel="prev" href=(at(back + 1)) { "← The day before" } }
+            strong { (date) }
+            @if back > 0 { a rel="next" href=(at(back - 1)) { "The day after →" } }
+        }
+        @if list.lines.is_empty() {
+            p.empty { "Nothing was ordered, refused, switched or applied on that day." }
+        } @else {
+            (trail(&list.lines, true, now))
+        }
+        @if list.next.is_some() { p.quiet { "The day has more lines: " code { "muster audit --since 1d" } } }
+    })
+}

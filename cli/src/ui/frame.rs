@@ -1,0 +1,183 @@
+//! What stands around every page: its head, the way to the others, and how old it is.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use muster_domain::time::Time;
+
+use super::assets::{ICON, SCRIPT, STYLE};
+use super::fields::{Fields, address};
+use super::memory::Memory;
+use super::page::{Filter, Page};
+use super::text::{Said, moment};
+use crate::words::span;
+
+/// Which stack it is, and what may be done here.
+#[derive(Clone, Debug)]
+pub struct About {
+    pub stack: String,
+    pub region: String,
+    pub release: String,
+    /// Where GitHub is.
+    pub github: String,
+    /// There are no buttons.
+    pub is_read_only: bool,
+    /// What the form of a pool file brings back.
+    pub draft: String,
+}
+
+/// The mark: a row of machines, one of them at work.
+const MARK: PreEscaped<&str> = PreEscaped(
+    "<svg class=\"mark\" viewBox=\"0 0 20 20\" width=\"20\" height=\"20\" aria-hidden=\"true\" focusable=\"false\">\
+     <rect x=\"1\" y=\"3\" width=\"5\" height=\"14\" rx=\"1.5\"/><rect x=\"7.5\" y=\"3\" width=\"5\" height=\"14\" rx=\"1.5\"/>\
+     <rect class=\"on\" x=\"14\" y=\"3\" width=\"5\" height=\"14\" rx=\"1.5\"/></svg>",
+);
+
+/// A whole page. Without a body: the function has not answered yet, or could not.
+pub(super) fn page(
+    page: &Page,
+    body: Option<&Markup>,
+    memory: &Memory,
+    about: &About,
+    now: Time,
+) -> String {
+    let age = age(page, memory, now);
+    let failed = memory.failed(&page.questions());
+    let inner = html! {
+        div.head { h1 { (title(page)) } (age) }
+        @if let Some((at, failure)) = failed {
+            div.wrong role="alert" {
+                @if body.is_some() { p { strong { "No newer answer since " (moment(at, now)) "." } } }
+                p { (Said(&failure.sentence())) }
+            }
+        }
+        @match body {
+            Some(body) => (body),
+            None if failed.is_some() => {},
+            None => p.empty { "The stack has not answered yet. This page comes when it has." },
+        }
+    };
+    document(&title(page), Some(page), Some(page.address()), about, &inner)
+}
+
+/// A page that does not change by itself: a question, or what came of it.
+pub(super) fn still(title: &str, about: &About, body: &Markup) -> String {
+    document(title, None, None, about, &html! { div.head { h1 { (title) } } (body) })
+}
+
+fn document(
+    title: &str,
+    page: Option<&Page>,
+    live: Option<String>,
+    about: &About,
+    inner: &Markup,
+) -> String {
+    let About { stack, region, release, .. } = about;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · " (stack) }
+                link rel="stylesheet" href=(STYLE.path);
+                link rel="icon" href=(ICON.path);
+                script src=(SCRIPT.path) defer {}
+            }
+            body data-live=[live] {
+                a.skip href="#main" { "Skip to the page" }
+                header {
+                    a.brand href="/" { (MARK) "muster" }
+                    span.where { (stack) " · " (region) " · " (release) }
+                    nav aria-label="Pages" {
+                        ul { @for (name, target) in pages() {
+                            li { a href=(target.address()) aria-current=[current(page, &target)] { (name) } }
+                        } }
+                    }
+                    form.go action="/go" role="search" aria-label="Go to a job or a machine" {
+                        input type="search" name="name" aria-label="A job's address at GitHub, a machine or an instance"
+                            placeholder="URL, i-…, or a name" autocomplete="off" spellcheck="false";
+                        button { "Go" }
+                    }
+                    p #live role="status" {}
+                }
+                main #main tabindex="-1" { (inner) }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn pages() -> [(&'static str, Page); 5] {
+    [
+        ("Overview", Page::Overview),
+        ("Jobs", Page::Jobs(Filter::default())),
+        ("Machines", Page::Machines(Filter::default())),
+        ("Pools", Page::Pools),
+        ("Audit", Page::Audit { back: 0 }),
+    ]
+}
+
+/// Whether the way to a page is marked: this is the page, or one below it.
+fn current(page: Option<&Page>, target: &Page) -> Option<&'static str> {
+    let page = page?;
+    if page.address() == target.address() {
+        return Some("page");
+    }
+    let is_below = matches!(
+        (page, target),
+        (Page::Machines(_) | Page::Machine(_), Page::Machines(_))
+            | (Page::Jobs(_) | Page::Job(_), Page::Jobs(_))
+            | (Page::Pools | Page::Pool(_), Page::Pools)
+            | (Page::Audit { .. }, Page::Audit { .. })
+    );
+    is_below.then_some("true")
+}
+
+fn title(page: &Page) -> String {
+    match page {
+        Page::Overview => "Overview".to_owned(),
+        Page::Machines(_) => "Machines".to_owned(),
+        Page::Machine(name) => super::text::shown(name),
+        Page::Jobs(_) => "Jobs".to_owned(),
+        Page::Job(key) => format!("Job {key}"),
+        Page::Pools => "Pools".to_owned(),
+        Page::Pool(name) => format!("Pool {name}"),
+        Page::Audit { .. } => "Audit".to_owned(),
+    }
+}
+
+/// How old it is, and the way to a newer one.
+fn age(page: &Page, memory: &Memory, now: Time) -> Markup {
+    let to = address("/refresh", &[("to", &page.address())]);
+    html! {
+        p.age {
+            @match memory.oldest(&page.questions()) {
+                Some(at) => { "As of " (moment(at, now)) " UTC, " (span(now.since(at))) " old" }
+                None => "No answer yet",
+            }
+            " · " a href=(to) { "Refresh" }
+        }
+    }
+}
+
+/// The page that an address is to lead back to: one of ours, whatever it says.
+#[must_use]
+pub fn target(fields: &Fields) -> Page {
+    let to = fields.get("to").unwrap_or_default();
+    let (path, query) = to.split_once('?').unwrap_or((to, ""));
+    Page::read(path, &Fields::read(query.as_bytes())).unwrap_or(Page::Overview)
+}
+
+/// A sentence for whoever is not let in, or asks for what is not there. It loads nothing: a stranger
+/// may not.
+#[must_use]
+pub fn bare(why: &str) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; meta name="viewport" content="width=device-width, initial-scale=1"; title { "Muster" } }
+            body { main { h1 { "Muster" } p { (why) } p { a href="/" { "To the first page" } } } }
+        }
+    }
+    .into_string()
+}

@@ -1,0 +1,95 @@
+//! One job's life, as far as its record tells.
+
+use maud::{Markup, html};
+use muster_domain::ids::JobKey;
+use muster_domain::job::Job;
+use muster_domain::time::Time;
+
+use super::frame::About;
+use super::memory::Memory;
+use super::parts::{Tone, machine, none, pool, word};
+use super::text::{Said, moment};
+use crate::name::of_runner;
+use crate::views::jobs::labels;
+use crate::words::span;
+
+pub(super) fn body(key: JobKey, memory: &Memory, about: &About, now: Time) -> Option<Markup> {
+    let told = memory.explain(key)?;
+    let job = &told.job;
+    let event = &job.last_event;
+    Some(html! {
+        p.lead {
+            strong { (Said(&event.repository)) " · " (Said(&event.name)) } " " (state(job))
+        }
+        section.said aria-label="Where it is, and why" { @for said in &told.explanation { p { (Said(said)) } } }
+        section aria-labelledby="life" { h2 #life { "Life" } (life(job, now)) }
+        section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(job, about)) }
+        p.quiet { "As a command: " code { "muster explain " (key) } }
+    })
+}
+
+fn state(job: &Job) -> Markup {
+    let status = serde_json::json!(job.status());
+    let status = status.as_str().unwrap_or_default();
+    match job.last_event.conclusion.as_deref() {
+        Some("success") => word("success", Tone::Good),
+        Some(other) => word(other, Tone::Bad),
+        None => word(status, Tone::Plain),
+    }
+}
+
+/// Its moments in order, each with its source and with the time since the one before.
+fn life(job: &Job, now: Time) -> Markup {
+    let event = &job.last_event;
+    let moments = [
+        ("GitHub", "queued", event.queued_at),
+        ("Muster", "heard of it", Some(job.seen_at)),
+        ("Muster", "moved to its pool", job.moved.as_ref().map(|moved| moved.at)),
+        ("GitHub", "a runner took it", event.started_at),
+        ("GitHub", "completed", event.completed_at),
+    ];
+    let mut moments: Vec<(Time, &str, &str)> =
+        moments.into_iter().filter_map(|(who, what, at)| Some((at?, who, what))).collect();
+    moments.sort_by_key(|(at, ..)| *at);
+    let before = [None].into_iter().chain(moments.iter().map(|(at, ..)| Some(*at)));
+    html! {
+        ol.life { @for ((at, who, what), before) in moments.iter().zip(before) { li {
+            span.lane { (who) } " " (what) ", " (moment(*at, now))
+            @if let Some(before) = before { " " span.quiet { "+" (span(at.since(before))) } }
+        } } }
+    }
+}
+
+fn facts(job: &Job, about: &About) -> Markup {
+    let event = &job.last_event;
+    let name = event.runner.as_deref().and_then(of_runner).map(str::to_owned);
+    let name = name.or_else(|| job.claim.as_ref().map(ToString::to_string));
+    html! {
+        dl.facts {
+            dt { "Run" } dd {
+                (event.run) ", attempt " (event.attempt)
+                @if let Some(to) = at_github(job, about) { " · " a href=(to) rel="noreferrer" { "at GitHub" } }
+            }
+            @if let Some(workflow) = &event.workflow { dt { "Workflow" } dd { (Said(workflow)) } }
+            @if let Some(branch) = &event.branch { dt { "Branch" } dd { (Said(branch)) } }
+            dt { "Labels" } dd { (Said(&labels(&event.labels))) }
+            dt { "Pool" } dd { @match &job.pool { Some(name) => (pool(name)), None => (none()) } }
+            dt { "Machine" } dd { @match &name { Some(name) => (machine(name)), None => (none()) } }
+        }
+    }
+}
+
+/// Its page there: of numbers, and of names that fit into a path.
+fn at_github(job: &Job, about: &About) -> Option<String> {
+    let event = &job.last_event;
+    let is_plain = |part: &str| {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        !part.is_empty() && part.bytes().all(fits) && part != "." && part != ".."
+    };
+    let (owner, name) = event.repository.split_once('/')?;
+    let is_known = is_plain(owner) && is_plain(name);
+    is_known.then(|| {
+        let (host, run, job) = (&about.github, event.run, event.key.job);
+        format!("https://{host}/{owner}/{name}/actions/runs/{run}/job/{job}")
+    })
+}

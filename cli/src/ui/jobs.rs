@@ -1,0 +1,145 @@
+//! The jobs: those that wait and why, those that nobody launches for, and those that run.
+
+use maud::{Markup, html};
+use muster_control::admin::answers::{InstanceSummary, JobList, UnservedJob, WaitingJob};
+use muster_domain::ids::{InstanceName, JobKey, PoolName};
+use muster_domain::instance::RunnerState;
+use muster_domain::time::{Seconds, Time};
+
+use super::find::{Found, pager, search};
+use super::memory::Memory;
+use super::page::{Filter, Page};
+use super::parts::{job, machine, none, pool};
+use super::text::Said;
+use crate::views::jobs::labels;
+use crate::words::{clock, span};
+
+/// A job, whichever list it stands in.
+struct Row<'a> {
+    kind: &'static str,
+    key: JobKey,
+    /// `acme/app test (3)`; of a job that runs only its key is known.
+    name: String,
+    labels: String,
+    pool: Option<&'a PoolName>,
+    age: Seconds,
+    why: String,
+    claim: Option<&'a InstanceName>,
+}
+
+const KINDS: [(&str, &str); 5] = [
+    ("", "All"),
+    ("waiting", "Waiting"),
+    ("unserved", "Served by no pool"),
+    ("approval", "For approval"),
+    ("running", "Running"),
+];
+
+pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup> {
+    let list = memory.jobs()?;
+    let rows = rows(list, memory, now);
+    let kind = filter.state.as_deref().unwrap_or_default();
+    let fits = |row: &&Row<'_>| {
+        let is_kind = kind.is_empty() || row.kind == kind;
+        is_kind
+            && filter.has_pool(row.pool.map_or("", PoolName::as_str))
+            && filter.has_text(&row.words())
+    };
+    let count = |word: &str| rows.iter().filter(|row| word.is_empty() || row.kind == word).count();
+    let kinds = KINDS.map(|(word, name)| (word, name, count(word)));
+    let mut pools: Vec<&str> = rows.iter().filter_map(|row| Some(row.pool?.as_str())).collect();
+    pools.sort_unstable();
+    pools.dedup();
+    let page = |filter| Page::Jobs(filter).address();
+    let found = Found::of(rows.iter().filter(fits), filter);
+    Some(html! {
+        (search(filter, &kinds, &pools, &page))
+        (table(&found))
+        (pager(&found, filter, &page))
+        @if list.more.more { p.quiet { "The stack has more jobs than are shown here." } }
+    })
+}
+
+fn rows<'a>(list: &'a JobList, memory: &'a Memory, now: Time) -> Vec<Row<'a>> {
+    let unserved = list.unserved.iter().map(|one| other("unserved", one));
+    let gated = list.waiting_for_approval.iter().map(|one| other("approval", one));
+    let waiting = list.jobs.iter().map(|one| waiting(one, now));
+    let live = memory.list().map(|list| list.instances.as_slice()).unwrap_or_default();
+    let running = live.iter().filter_map(|one| running(one, now));
+    unserved.chain(waiting).chain(gated).chain(running).collect()
+}
+
+fn waiting(one: &WaitingJob, now: Time) -> Row<'_> {
+    let next = one.until.map(|until| format!("; next look {}", clock(until, now)));
+    let why = match (&one.claim, &one.why, &one.moved) {
+        (Some(_), ..) => "its machine comes".to_owned(),
+        (None, Some(why), _) => format!("{why}{}", next.unwrap_or_default()),
+        (None, None, Some(moved)) => format!("came from pool {}: {}", moved.from, moved.why),
+        (None, None, None) => "a machine is launched next".to_owned(),
+    };
+    Row {
+        kind: "waiting",
+        key: one.job,
+        name: format!("{} {}", one.repository, one.name),
+        labels: labels(&one.labels),
+        pool: one.pool.as_ref(),
+        age: one.age_seconds,
+        why,
+        claim: one.claim.as_ref(),
+    }
+}
+
+fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> Row<'a> {
+    Row {
+        kind,
+        key: one.job,
+        name: format!("{} {}", one.repository, one.name),
+        labels: labels(&one.labels),
+        pool: one.pool.as_ref(),
+        age: one.age_seconds,
+        why: one.reason.clone(),
+        claim: None,
+    }
+}
+
+fn running(one: &InstanceSummary, now: Time) -> Option<Row<'_>> {
+    let key = one.claim.filter(|_| one.runner_state == RunnerState::Active)?;
+    Some(Row {
+        kind: "running",
+        key,
+        name: key.to_string(),
+        labels: String::new(),
+        pool: Some(&one.pool),
+        age: now.since(one.since),
+        why: "it runs".to_owned(),
+        claim: Some(&one.name),
+    })
+}
+
+impl Row<'_> {
+    /// What a search looks at.
+    fn words(&self) -> [String; 3] {
+        [self.name.clone(), self.key.to_string(), self.labels.clone()]
+    }
+}
+
+fn table(found: &Found<'_, Row<'_>>) -> Markup {
+    if found.rows.is_empty() {
+        return html! { p.empty { "No job is like that now. Jobs stand here from the moment when GitHub tells of them." } };
+    }
+    html! {
+        div.scroll { table.jobs {
+            thead { tr {
+                th scope="col" { "Job" } th scope="col" { "Labels" } th scope="col" { "Pool" }
+                th.number scope="col" { "For" } th scope="col" { "Why" }
+            } }
+            tbody { @for row in &found.rows { tr {
+                th.free scope="row" { (job(row.key, &row.name)) }
+                td.free data-label="Labels" { @if row.labels.is_empty() { (none()) } @else { (Said(&row.labels)) } }
+                td.short data-label="Pool" { @match row.pool { Some(name) => (pool(name)), None => (none()) } }
+                td.number data-label="For" { (span(row.age)) }
+                td.free.why data-label="Why" { (Said(&row.why)) @if let Some(name) = row.claim { " " (machine(name.as_str())) } }
+            } } }
+        } }
+    }
+}

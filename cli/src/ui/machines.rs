@@ -1,0 +1,143 @@
+//! The live machines, a hundred at a time, and the ledger of orphans.
+
+use maud::{Markup, html};
+use muster_control::admin::answers::{InstanceSummary, OrphanStatus};
+use muster_domain::instance::{RunnerState, State};
+use muster_domain::time::Time;
+
+use super::find::{Found, pager, search};
+use super::memory::Memory;
+use super::page::{Filter, Page};
+use super::parts::{Tone, job, machine, none, pool, state, word};
+use super::text::{Said, ago, number};
+use crate::page::Text;
+use crate::views::instances::waits_for;
+use crate::words::span;
+
+/// A word of the address, its name, and which machines it means.
+type Kind = (&'static str, &'static str, fn(&InstanceSummary) -> bool);
+
+const KINDS: [Kind; 5] = [
+    ("", "All", |_| true),
+    ("starting", "Starting", |one| is_starting(one)),
+    ("idle", "Idle", |one| one.state == State::Running && one.runner_state == RunnerState::Idle),
+    ("busy", "Busy", |one| one.state == State::Running && one.runner_state == RunnerState::Active),
+    ("ending", "Ending", |one| !one.state.is_serving()),
+];
+
+const fn is_starting(one: &InstanceSummary) -> bool {
+    match one.state {
+        State::PendingCreate | State::Creating => true,
+        State::Running => {
+            matches!(one.runner_state, RunnerState::Pending | RunnerState::Installing)
+        }
+        State::Error
+        | State::PendingDelete
+        | State::PendingForceDelete
+        | State::Deleting
+        | State::Deleted => false,
+    }
+}
+
+pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup> {
+    let list = memory.list()?;
+    let status = memory.status();
+    let orphans = status.map(|status| status.orphans.as_slice()).unwrap_or_default();
+    let kind = filter.state.as_deref().unwrap_or_default();
+    let fits = |one: &&InstanceSummary| {
+        let of_kind = KINDS.iter().find(|(word, ..)| *word == kind);
+        let is_kind = of_kind.map_or(one.state.as_str() == kind, |(.., is)| is(one));
+        is_kind && filter.has_pool(one.pool.as_str()) && filter.has_text(&words(one))
+    };
+    let count =
+        |is: fn(&InstanceSummary) -> bool| list.instances.iter().filter(|one| is(one)).count();
+    let kinds = KINDS.map(|(word, name, is)| (word, name, count(is)));
+    let kinds: Vec<_> = kinds.into_iter().chain([("orphan", "Orphans", orphans.len())]).collect();
+    let mut pools: Vec<&str> = list.instances.iter().map(|one| one.pool.as_str()).collect();
+    pools.dedup();
+    let page = |filter| Page::Machines(filter).address();
+    Some(html! {
+        (search(filter, &kinds, &pools, &page))
+        @if kind == "orphan" {
+            (ledger(orphans, now))
+        } @else {
+            @let found = Found::of(list.instances.iter().filter(fits), filter);
+            (table(&found, now))
+            (pager(&found, filter, &page))
+            @if list.more.more { p.quiet { "The stack has more machines than are shown here." } }
+            @if !list.unreadable.is_empty() {
+                p.quiet { (list.unreadable.len()) " records are of another release: " (Said(&list.unreadable.join(", "))) }
+            }
+        }
+    })
+}
+
+/// What a search looks at.
+fn words(one: &InstanceSummary) -> [String; 3] {
+    let machine = one.machine.as_ref().map(ToString::to_string);
+    let claim = one.claim.map(|key| key.to_string());
+    [one.name.to_string(), machine.unwrap_or_default(), claim.unwrap_or_default()]
+}
+
+fn table(found: &Found<'_, InstanceSummary>, now: Time) -> Markup {
+    if found.rows.is_empty() {
+        return html! { p.empty { "No machine is like that now. Live machines stand here from their plan to their end." } };
+    }
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th scope="col" { "Instance" } th scope="col" { "State" } th scope="col" { "Runner" }
+                th scope="col" { "Pool" } th scope="col" { "Machine" } th scope="col" { "Job" }
+                th.number scope="col" { "Age" } th scope="col" { "Waits for" }
+            } }
+            tbody { @for one in &found.rows { (row(one, now)) } }
+        } }
+    }
+}
+
+fn row(one: &InstanceSummary, now: Time) -> Markup {
+    let waits = waits_for(one, now);
+    html! {
+        tr {
+            th scope="row" { (machine(one.name.as_str())) }
+            td data-label="State" { (state(one.state)) @if one.forced { " " span.tag { "forced" } } }
+            td data-label="Runner" { (runner(one.runner_state)) }
+            td.short data-label="Pool" { (pool(&one.pool)) }
+            td.name data-label="Machine" { @match &one.machine { Some(id) => (Said(id.as_str())), None => (none()) } }
+            td.short data-label="Job" { @match one.claim { Some(key) => (job(key, &key.to_string())), None => (none()) } }
+            td.number data-label="Age" { (span(one.age_seconds)) }
+            td.free data-label="Waits for" { @if waits == Text::none() { (none()) } @else { (Said(waits.text())) } }
+        }
+    }
+}
+
+pub(super) fn runner(state: RunnerState) -> Markup {
+    let tone = match state {
+        RunnerState::Active => Tone::Good,
+        RunnerState::Failed => Tone::Bad,
+        RunnerState::Pending | RunnerState::Terminated => Tone::Quiet,
+        RunnerState::Installing | RunnerState::Idle => Tone::Plain,
+    };
+    word(state.as_str(), tone)
+}
+
+fn ledger(orphans: &[OrphanStatus], now: Time) -> Markup {
+    if orphans.is_empty() {
+        return html! { p.empty { "No machine is an orphan. Machines that no live record owns stand here until EC2 ends them." } };
+    }
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "Machine" } th scope="col" { "Of" } th scope="col" { "Since" }
+                th.number scope="col" { "Attempts" } th scope="col" { "Last error" }
+            } }
+            tbody { @for one in orphans { tr {
+                th.name scope="row" { (Said(one.machine.as_str())) }
+                td data-label="Of" { @match &one.instance { Some(name) => (machine(name.as_str())), None => (none()) } }
+                td data-label="Since" { (ago(one.since, now)) }
+                td.number data-label="Attempts" { (number(one.attempts as usize)) }
+                td.free data-label="Last error" { @match &one.last_error { Some(error) => (Said(&error.to_string())), None => (none()) } }
+            } } }
+        }
+    }
+}

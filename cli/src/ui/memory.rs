@@ -1,0 +1,253 @@
+//! The newest answers. A page is made of them at once, and says how old they are.
+
+use std::collections::BTreeMap;
+
+use muster_control::admin::answers::{
+    AuditList, ExplainedJob, InstanceList, JobList, PhaseList, PoolsHistory, ShownInstance,
+    ShownPools, StackStatus,
+};
+use muster_control::admin::{AuditRequest, PoolsRequest, Request};
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::time::{Seconds, Time};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// A whole list: the function's own bound.
+const LIMIT: u32 = 5_000;
+/// Lines of a day.
+const LINES: u32 = 1_000;
+/// What nobody has asked for in this time is forgotten.
+const FORGOTTEN: Seconds = Seconds(1_800);
+pub const DAY: Seconds = Seconds(86_400);
+
+/// What the function can be asked for a page.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    Status,
+    List,
+    Show(String),
+    Jobs,
+    Explain(JobKey),
+    Pools,
+    History,
+    Phases(PoolName),
+    /// Of a day, counted back from today.
+    Audit(u32),
+}
+
+impl Question {
+    /// As the function is asked.
+    #[must_use]
+    pub fn request(&self, now: Time) -> Value {
+        let request = match self {
+            Self::Status => Request::Status { github: false },
+            Self::List => Request::List { pool: None, state: None, limit: LIMIT },
+            Self::Show(name) => Request::Show { name: name.clone(), github: false },
+            Self::Jobs => {
+                Request::Jobs { pool: None, limit: LIMIT, adopt: false, repository: None }
+            }
+            Self::Explain(key) => Request::Explain { job: Some(*key), name: None },
+            Self::Pools => Request::Pools(PoolsRequest::default()),
+            Self::History => {
+                Request::Pools(PoolsRequest { history: true, ..PoolsRequest::default() })
+            }
+            Self::Phases(pool) => Request::Phases { pool: Some(pool.clone()) },
+            Self::Audit(back) => {
+                let since = day(now, *back);
+                let until = (*back > 0).then(|| since + DAY);
+                Request::Audit(AuditRequest {
+                    subject: None,
+                    since: Some(since),
+                    until,
+                    limit: LINES,
+                })
+            }
+        };
+        json!(request)
+    }
+
+    /// How often, while somebody looks at a page that shows it.
+    #[must_use]
+    pub const fn every(&self) -> Seconds {
+        match self {
+            Self::Status | Self::Show(_) | Self::Explain(_) => Seconds(5),
+            Self::List | Self::Jobs => Seconds(15),
+            Self::Pools | Self::History | Self::Phases(_) | Self::Audit(_) => Seconds(60),
+        }
+    }
+
+    /// Reads its answer.
+    fn told(&self, answer: Value) -> Result<Told, Failure> {
+        Ok(match self {
+            Self::Status => Told::Status(Box::new(read("status", answer)?)),
+            Self::List => Told::List(read("list", answer)?),
+            Self::Show(_) => Told::Show(Box::new(read("show", answer)?)),
+            Self::Jobs => Told::Jobs(read("jobs", answer)?),
+            Self::Explain(_) => Told::Explain(Box::new(read("explain", answer)?)),
+            Self::Pools => Told::Pools(read("pools", answer)?),
+            Self::History => Told::History(read("pools", answer)?),
+            Self::Phases(_) => Told::Phases(read("phases", answer)?),
+            Self::Audit(_) => Told::Audit(read("audit", answer)?),
+        })
+    }
+}
+
+/// The first moment of a day of UTC.
+#[must_use]
+pub fn day(now: Time, back: u32) -> Time {
+    let today = now.as_secs().div_euclid(86_400) - i64::from(back);
+    Time::from_millis(today * 86_400_000)
+}
+
+pub(super) fn read<T: DeserializeOwned>(what: &'static str, answer: Value) -> Result<T, Failure> {
+    serde_json::from_value(answer)
+        .map_err(|error| Failure::Unreadable { what, why: error.to_string() })
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+enum Told {
+    Status(Box<StackStatus>),
+    List(InstanceList),
+    Show(Box<ShownInstance>),
+    Jobs(JobList),
+    Explain(Box<ExplainedJob>),
+    Pools(ShownPools),
+    History(PoolsHistory),
+    Phases(PhaseList),
+    Audit(AuditList),
+}
+
+/// What is known of one question.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    told: Option<Told>,
+    /// When that was told.
+    at: Option<Time>,
+    /// Why there was no newer answer, and when.
+    failed: Option<(Time, Failure)>,
+    /// When it was last asked.
+    asked_at: Option<Time>,
+    /// Whether its answer is on its way.
+    is_asked: bool,
+    /// Since when what was known is worth nothing any more.
+    stale_since: Option<Time>,
+    /// When somebody last wanted it.
+    wanted_at: Time,
+}
+
+/// All that is known.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    kept: BTreeMap<Question, Kept>,
+}
+
+impl Memory {
+    /// Whether it is to be asked now: somebody wants it, it is old enough, and nobody asks already.
+    /// Then it counts as being asked.
+    pub fn is_due(&mut self, question: &Question, now: Time) -> bool {
+        let kept = self.kept.entry(question.clone()).or_default();
+        kept.wanted_at = now;
+        let is_old = kept.asked_at.is_none_or(|at| now.is_past(at, question.every()));
+        let is_stale =
+            kept.stale_since.is_some_and(|since| kept.asked_at.is_none_or(|at| at < since));
+        let is_due = (is_old || is_stale) && !kept.is_asked;
+        if is_due {
+            (kept.asked_at, kept.is_asked) = (Some(now), true);
+        }
+        is_due
+    }
+
+    /// An order was given, or somebody wants it new: what is known by now is not shown once more.
+    pub fn expire(&mut self, now: Time) {
+        for kept in self.kept.values_mut() {
+            kept.stale_since = Some(now);
+        }
+    }
+
+    /// Whether a page of these is worth waiting for.
+    #[must_use]
+    pub fn is_wanting(&self, questions: &[Question]) -> bool {
+        let is_known = |question: &Question| {
+            let kept = self.kept.get(question);
+            kept.is_some_and(|kept| {
+                kept.stale_since.is_none() && (kept.at.is_some() || kept.failed.is_some())
+            })
+        };
+        !questions.iter().all(is_known)
+    }
+
+    /// What came of asking.
+    pub fn learn(&mut self, question: &Question, outcome: Result<Value, Failure>, now: Time) {
+        let outcome = outcome.and_then(|answer| question.told(answer));
+        let kept = self.kept.entry(question.clone()).or_default();
+        kept.is_asked = false;
+        // An answer that was on its way by then was made before.
+        kept.stale_since =
+            kept.stale_since.filter(|since| kept.asked_at.is_some_and(|at| at < *since));
+        match outcome {
+            Ok(told) => (kept.told, kept.at, kept.failed) = (Some(told), Some(now), None),
+            Err(failure) => kept.failed = Some((now, failure)),
+        }
+        self.kept.retain(|known, kept| {
+            known == question || kept.is_asked || !now.is_past(kept.wanted_at, FORGOTTEN)
+        });
+    }
+
+    /// When the last of these was heard of, well or not; none before all of them were.
+    #[must_use]
+    pub fn heard(&self, questions: &[Question]) -> Option<Time> {
+        let heard = |question: &Question| {
+            let kept = self.kept.get(question)?;
+            kept.at.max(kept.failed.as_ref().map(|(at, _)| *at))
+        };
+        let all: Option<Vec<Time>> = questions.iter().map(heard).collect();
+        all?.into_iter().max()
+    }
+
+    /// Since when the oldest of these is known; none where none is.
+    #[must_use]
+    pub fn oldest(&self, questions: &[Question]) -> Option<Time> {
+        questions.iter().filter_map(|question| self.kept.get(question)?.at).min()
+    }
+
+    /// Why there is nothing newer, the first of these that has a reason.
+    #[must_use]
+    pub fn failed(&self, questions: &[Question]) -> Option<(Time, &Failure)> {
+        let failed = |question: &Question| self.kept.get(question)?.failed.as_ref();
+        questions.iter().find_map(failed).map(|(at, failure)| (*at, failure))
+    }
+
+    fn told(&self, question: &Question) -> Option<&Told> {
+        self.kept.get(question)?.told.as_ref()
+    }
+}
+
+macro_rules! answers {
+    ($($name:ident($($argument:ident: $kind:ty)?) -> $answer:ty = $question:expr, $told:ident;)+) => {
+        impl Memory {
+            $(#[doc = concat!("The answer to `", stringify!($name), "`.")]
+            #[must_use]
+            pub fn $name(&self $(, $argument: $kind)?) -> Option<&$answer> {
+                match self.told(&$question)? {
+                    Told::$told(answer) => Some(answer),
+                    _ => None,
+                }
+            })+
+        }
+    };
+}
+
+answers! {
+    status() -> StackStatus = Question::Status, Status;
+    list() -> InstanceList = Question::List, List;
+    show(name: &str) -> ShownInstance = Question::Show(name.to_owned()), Show;
+    jobs() -> JobList = Question::Jobs, Jobs;
+    explain(key: JobKey) -> ExplainedJob = Question::Explain(key), Explain;
+    pools() -> ShownPools = Question::Pools, Pools;
+    history() -> PoolsHistory = Question::History, History;
+    phases(pool: &PoolName) -> PhaseList = Question::Phases(pool.clone()), Phases;
+    audit(back: u32) -> AuditList = Question::Audit(back), Audit;
+}

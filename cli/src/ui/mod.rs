@@ -1,0 +1,57 @@
+//! The pages of `muster ui`: each a pure function of the answers that are in memory and of the time.
+
+pub mod assets;
+pub mod confirm;
+pub mod door;
+pub mod fields;
+pub mod frame;
+pub mod go;
+pub mod memory;
+pub mod order;
+pub mod page;
+
+mod audit;
+mod find;
+mod job;
+mod jobs;
+mod machine;
+mod machines;
+mod overview;
+mod parts;
+mod pools;
+mod text;
+mod wants;
+
+use muster_domain::time::Time;
+
+use self::frame::About;
+use self::memory::Memory;
+use self::page::Page;
+
+/// What is served, and how.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    pub about: About,
+    /// Any that is free, where none is named.
+    pub port: Option<u16>,
+    /// Whether the browser is opened.
+    pub opens: bool,
+    /// Who gives orders.
+    pub by: Option<String>,
+}
+
+/// A page as a browser gets it.
+#[must_use]
+pub fn render(page: &Page, memory: &Memory, about: &About, now: Time) -> String {
+    let body = match page {
+        Page::Overview => overview::body(memory),
+        Page::Machines(filter) => machines::body(filter, memory, now),
+        Page::Machine(name) => machine::body(name, memory, about, now),
+        Page::Jobs(filter) => jobs::body(filter, memory, now),
+        Page::Job(key) => job::body(*key, memory, about, now),
+        Page::Pools => pools::body(memory, about, now),
+        Page::Pool(name) => pools::one(name, memory, about, now),
+        Page::Audit { back } => audit::body(*back, memory, now),
+    };
+    frame::page(page, body.as_ref(), memory, about, now)
+}

@@ -1,0 +1,213 @@
+//! What can be ordered on a page, as a request and as a command line.
+
+use muster_control::admin::{DeleteRequest, PoolsRequest, Request, SwitchRequest, To};
+use muster_domain::ids::{InstanceName, PoolName};
+use serde_json::{Value, json};
+
+use super::fields::{Fields, address};
+use super::memory::Question;
+use super::page::Page;
+
+/// An order, without its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    Switch {
+        what: Switched,
+        to: To,
+    },
+    Delete {
+        name: InstanceName,
+        how: Delete,
+    },
+    /// A pool file becomes the set of pools.
+    Apply {
+        file: String,
+    },
+    /// A kept version does.
+    Restore {
+        version: u64,
+    },
+}
+
+/// What is switched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Switched {
+    Launches,
+    Deletes,
+    Pool(PoolName),
+}
+
+/// How hard an instance is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delete {
+    Plain,
+    Force,
+    Kill,
+}
+
+impl Order {
+    /// An order by its word, and what a query or a form says of it.
+    #[must_use]
+    pub fn read(action: &str, fields: &Fields) -> Option<Self> {
+        let switch = |to| {
+            let what = match fields.get("what")? {
+                "launches" => Switched::Launches,
+                "deletes" => Switched::Deletes,
+                pool => Switched::Pool(pool.parse().ok()?),
+            };
+            Some(Self::Switch { what, to })
+        };
+        let delete = |how| Some(Self::Delete { name: fields.parsed("name")?, how });
+        match action {
+            "pause" => switch(To::Off),
+            "resume" => switch(To::On),
+            "delete" => delete(Delete::Plain),
+            "force" => delete(Delete::Force),
+            "kill" => delete(Delete::Kill),
+            // A browser sends lines with both marks at their ends.
+            "apply" => Some(Self::Apply { file: fields.get("file")?.replace("\r\n", "\n") }),
+            "restore" => Some(Self::Restore { version: fields.parsed("version")? }),
+            _ => None,
+        }
+    }
+
+    /// Its word.
+    #[must_use]
+    pub const fn action(&self) -> &'static str {
+        match self {
+            Self::Switch { to: To::Off, .. } => "pause",
+            Self::Switch { to: To::On, .. } => "resume",
+            Self::Delete { how: Delete::Plain, .. } => "delete",
+            Self::Delete { how: Delete::Force, .. } => "force",
+            Self::Delete { how: Delete::Kill, .. } => "kill",
+            Self::Apply { .. } => "apply",
+            Self::Restore { .. } => "restore",
+        }
+    }
+
+    /// What it is about, as a form brings it back.
+    #[must_use]
+    pub fn field(&self) -> (&'static str, String) {
+        match self {
+            Self::Switch { what, .. } => ("what", what.as_str().to_owned()),
+            Self::Delete { name, .. } => ("name", name.to_string()),
+            Self::Apply { file } => ("file", file.clone()),
+            Self::Restore { version } => ("version", version.to_string()),
+        }
+    }
+
+    /// Which order it is: that of another machine or of another file is another.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let (_, value) = self.field();
+        format!("{} {value}", self.action())
+    }
+
+    /// Where it is confirmed.
+    #[must_use]
+    pub fn confirmed_at(&self) -> String {
+        let (name, value) = self.field();
+        address(&format!("/confirm/{}", self.action()), &[(name, &value)])
+    }
+
+    /// What is asked before it is confirmed, beside the dry run.
+    #[must_use]
+    pub fn shown_first(&self) -> Option<Question> {
+        match self {
+            Self::Switch { .. } => Some(Question::Status),
+            Self::Delete { name, .. } => Some(Question::Show(name.to_string())),
+            Self::Apply { .. } | Self::Restore { .. } => None,
+        }
+    }
+
+    /// Where it shows afterwards.
+    #[must_use]
+    pub fn shown_at(&self) -> Page {
+        match self {
+            Self::Switch { what: Switched::Pool(name), .. } => Page::Pool(name.clone()),
+            Self::Switch { .. } => Page::Overview,
+            Self::Delete { name, .. } => Page::Machine(name.to_string()),
+            Self::Apply { .. } | Self::Restore { .. } => Page::Pools,
+        }
+    }
+
+    /// What is typed before work or a machine may be lost.
+    #[must_use]
+    pub fn typed(&self) -> Option<&str> {
+        match self {
+            Self::Delete { name, how: Delete::Force | Delete::Kill } => Some(name.as_str()),
+            Self::Delete { how: Delete::Plain, .. }
+            | Self::Switch { .. }
+            | Self::Apply { .. }
+            | Self::Restore { .. } => None,
+        }
+    }
+
+    /// What the function is asked. As a dry run: what it would do; none where it has no such.
+    #[must_use]
+    pub fn request(&self, reason: &str, by: Option<&str>, dry_run: bool) -> Option<Value> {
+        let (reason, by) = (reason.to_owned(), by.map(str::to_owned));
+        let pools = PoolsRequest {
+            dry_run,
+            reason: Some(reason.clone()),
+            by: by.clone(),
+            ..PoolsRequest::default()
+        };
+        let request = match self {
+            Self::Switch { .. } if dry_run => return None,
+            Self::Switch { what, to } => {
+                let mut request =
+                    SwitchRequest { launches: None, deletes: None, pools: [].into(), reason, by };
+                match what {
+                    Switched::Launches => request.launches = Some(*to),
+                    Switched::Deletes => request.deletes = Some(*to),
+                    Switched::Pool(name) => _ = request.pools.insert(name.clone(), *to),
+                }
+                Request::Switch(request)
+            }
+            Self::Delete { name, how } => Request::Delete(DeleteRequest {
+                name: name.to_string(),
+                reason,
+                by,
+                force: *how == Delete::Force,
+                bypass_github_unauthorized: false,
+                kill_running_job: *how == Delete::Kill,
+                dry_run,
+            }),
+            Self::Apply { file } => {
+                Request::Pools(PoolsRequest { file: Some(file.clone()), ..pools })
+            }
+            Self::Restore { version } => {
+                Request::Pools(PoolsRequest { restore: Some(*version), ..pools })
+            }
+        };
+        Some(json!(request))
+    }
+
+    /// The same on the command line.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let order = match self {
+            Self::Switch { what, to: To::Off } => format!("pause {}", what.as_str()),
+            Self::Switch { what, to: To::On } => format!("resume {}", what.as_str()),
+            Self::Delete { name, how: Delete::Plain } => format!("delete {name}"),
+            Self::Delete { name, how: Delete::Force } => format!("delete {name} --force"),
+            Self::Delete { name, how: Delete::Kill } => format!("delete {name} --kill-running-job"),
+            Self::Apply { .. } => "pools apply FILE".to_owned(),
+            Self::Restore { version } => format!("pools restore {version}"),
+        };
+        format!("muster {order} --reason \"…\"")
+    }
+}
+
+impl Switched {
+    /// As the command line has it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Launches => "launches",
+            Self::Deletes => "deletes",
+            Self::Pool(name) => name.as_str(),
+        }
+    }
+}

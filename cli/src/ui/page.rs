@@ -1,0 +1,115 @@
+//! The pages by their addresses.
+
+use muster_domain::ids::{JobKey, PoolName};
+
+use super::fields::{Fields, address, name, part};
+use super::memory::Question;
+use super::text::shown;
+
+/// A page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Page {
+    Overview,
+    Machines(Filter),
+    Machine(String),
+    Jobs(Filter),
+    Job(JobKey),
+    Pools,
+    Pool(PoolName),
+    /// Of the day that begins so many days before today.
+    Audit {
+        back: u32,
+    },
+}
+
+/// What of a list is shown. It is the address, so a view can be kept and sent on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// A state of machines, or a kind of jobs.
+    pub state: Option<String>,
+    pub pool: Option<String>,
+    /// A part of a name.
+    pub text: Option<String>,
+    /// How many rows are before it.
+    pub from: usize,
+}
+
+impl Page {
+    /// The page of an address.
+    #[must_use]
+    pub fn read(path: &str, fields: &Fields) -> Option<Self> {
+        let mut parts = path.strip_prefix('/')?.split('/').map(name);
+        let parts = [parts.next(), parts.next(), parts.next(), parts.next()];
+        let [first, second, third, None] = parts.each_ref().map(Option::as_deref) else {
+            return None;
+        };
+        match (first.unwrap_or_default(), second, third) {
+            ("", None, None) => Some(Self::Overview),
+            ("machines", None, None) => Some(Self::Machines(Filter::read(fields))),
+            ("machines", Some(name), None) => Some(Self::Machine(name.to_owned())),
+            ("jobs", None, None) => Some(Self::Jobs(Filter::read(fields))),
+            ("jobs", Some(repository), Some(job)) => {
+                let key = JobKey { repository: repository.parse().ok()?, job: job.parse().ok()? };
+                Some(Self::Job(key))
+            }
+            ("pools", None, None) => Some(Self::Pools),
+            ("pools", Some(name), None) => Some(Self::Pool(name.parse().ok()?)),
+            ("audit", None, None) => {
+                Some(Self::Audit { back: fields.parsed("back").unwrap_or_default() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match self {
+            Self::Overview => "/".to_owned(),
+            Self::Machines(filter) => filter.address("/machines"),
+            Self::Machine(name) => format!("/machines/{}", part(name)),
+            Self::Jobs(filter) => filter.address("/jobs"),
+            Self::Job(key) => format!("/jobs/{}/{}", key.repository, key.job),
+            Self::Pools => "/pools".to_owned(),
+            Self::Pool(name) => format!("/pools/{}", part(name.as_str())),
+            Self::Audit { back: 0 } => "/audit".to_owned(),
+            Self::Audit { back } => format!("/audit?back={back}"),
+        }
+    }
+
+    /// What has to be known for it.
+    #[must_use]
+    pub fn questions(&self) -> Vec<Question> {
+        match self {
+            Self::Overview => vec![Question::Status],
+            Self::Machines(_) => vec![Question::List, Question::Status],
+            Self::Machine(name) => vec![Question::Show(name.clone())],
+            Self::Jobs(_) => vec![Question::Jobs, Question::List],
+            Self::Job(key) => vec![Question::Explain(*key)],
+            Self::Pools => vec![Question::Status, Question::Pools, Question::History],
+            Self::Pool(name) => {
+                vec![Question::Status, Question::Pools, Question::Phases(name.clone())]
+            }
+            Self::Audit { back } => vec![Question::Audit(*back)],
+        }
+    }
+}
+
+impl Filter {
+    fn read(fields: &Fields) -> Self {
+        let text = |name| fields.get(name).map(shown);
+        Self {
+            state: text("state"),
+            pool: text("pool"),
+            text: text("q"),
+            from: fields.parsed("from").unwrap_or_default(),
+        }
+    }
+
+    fn address(&self, path: &str) -> String {
+        let from = if self.from > 0 { self.from.to_string() } else { String::new() };
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let [state, pool, q] = [&self.state, &self.pool, &self.text].map(text);
+        address(path, &[("state", &state), ("pool", &pool), ("q", &q), ("from", &from)])
+    }
+}

@@ -1,0 +1,221 @@
+//! The pools: how full they are, what holds them back, and the file that made them.
+
+use maud::{Markup, html};
+use muster_control::admin::To;
+use muster_control::admin::answers::{PoolStatus, PoolsHistory, ShownPools, StackStatus};
+use muster_domain::ec2::CooldownScope;
+use muster_domain::ids::PoolName;
+use muster_domain::instance::Pace;
+use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::time::Time;
+
+use super::frame::About;
+use super::memory::Memory;
+use super::order::{Order, Switched};
+use super::overview;
+use super::page::{Filter, Page};
+use super::parts::{none, room};
+use super::text::{Said, moment};
+use crate::views::jobs::labels;
+use crate::views::pools::{about as which, file};
+use crate::words::{clock, seconds, span};
+
+/// All of them.
+pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
+    let status = memory.status()?;
+    Some(html! {
+        (overview::pools(status))
+        (switches(status, about))
+        @if let Some(set) = memory.pools() { (in_force(set, about, now)) }
+        @if let Some(history) = memory.history() { (versions(history, about, now)) }
+    })
+}
+
+/// What holds the whole stack back.
+fn switches(status: &StackStatus, about: &About) -> Markup {
+    let switches = [
+        ("Launches", Switched::Launches, &status.overview.switches.launches),
+        ("Deletes", Switched::Deletes, &status.overview.switches.deletes),
+    ];
+    html! {
+        section aria-labelledby="switches" {
+            h2 #switches { "Switches" }
+            @for (name, what, off) in switches { p {
+                (name) " are " b { @if off.is_some() { "off" } @else { "on" } } ". "
+                @if let Some(off) = off { "By " (Said(&off.by)) ": " (Said(&off.reason)) ". " }
+                (switch(what, off.is_some(), about))
+            } }
+        }
+    }
+}
+
+/// The way to the other position of a switch.
+fn switch(what: Switched, is_off: bool, about: &About) -> Markup {
+    let (name, to) = if is_off { ("Resume…", To::On) } else { ("Pause…", To::Off) };
+    let order = Order::Switch { what, to };
+    html! { @if !about.is_read_only { a.button href=(order.confirmed_at()) { (name) } } }
+}
+
+fn in_force(set: &ShownPools, about: &About, now: Time) -> Markup {
+    let text = file(set);
+    let told = super::text::lines(&text);
+    let is_seen = told == text.trim_end();
+    html! {
+        section aria-labelledby="file" {
+            h2 #file { "Pool file" }
+            p.quiet { (Said(which(set, now).trim_start_matches("# "))) }
+            @if about.is_read_only || !is_seen {
+                pre tabindex="0" { (told) }
+                @if !is_seen { p.quiet { "It has characters that a form would not show." } }
+            } @else {
+                details #edit {
+                    summary { "Show and change it" }
+                    form method="post" action="/confirm/apply" {
+                        input type="hidden" name="token" value=(about.draft);
+                        label for="pools-file" { "The pool file, as YAML" }
+                        textarea #pools-file name="file" rows="24" spellcheck="false" autocomplete="off" { "\n" (text) }
+                        p { button { "Look what would change…" } }
+                    }
+                }
+            }
+            p.quiet { "As a command: " code { "muster pools edit" } }
+        }
+    }
+}
+
+fn versions(history: &PoolsHistory, about: &About, now: Time) -> Markup {
+    html! {
+        section aria-labelledby="versions" {
+            h2 #versions { "Versions" }
+            @if history.versions.is_empty() {
+                p.quiet { "No pool file was applied. Each that is stands here, and can be applied again." }
+            } @else { table {
+                thead { tr { th scope="col" { "Version" } th scope="col" { "Applied" } th scope="col" { "By" } th scope="col" { "Why" } th scope="col" { "Order" } } }
+                tbody { @for (index, set) in history.versions.iter().enumerate() { tr {
+                    th scope="row" { (set.pools_version) }
+                    td data-label="Applied" { @match set.applied_at { Some(at) => (moment(at, now)), None => (none()) } }
+                    td.free data-label="By" { @match &set.by { Some(by) => (Said(by)), None => (none()) } }
+                    td.free data-label="Why" { @match why(history, set) { Some(why) => (Said(why)), None => (none()) } }
+                    td data-label="Order" {
+                        @if index == 0 { "in force" }
+                        @else if !about.is_read_only { a href=(Order::Restore { version: set.pools_version }.confirmed_at()) { "Restore…" } }
+                        @else { (none()) }
+                    }
+                } } }
+            } }
+        }
+    }
+}
+
+fn why<'a>(history: &'a PoolsHistory, set: &ShownPools) -> Option<&'a str> {
+    let prefix = format!("version {}, ", set.pools_version);
+    history.audit.iter().find_map(|line| line.why.strip_prefix(&prefix))
+}
+
+/// One of them.
+pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) -> Option<Markup> {
+    let status = memory.status()?;
+    let Some(pool) = status.overview.pools.iter().find(|pool| pool.name == *name) else {
+        return Some(
+            html! { p.empty { "There is no pool " (Said(name.as_str())) ". " a href="/pools" { "All pools" } } },
+        );
+    };
+    Some(html! {
+        p.lead { (room(pool.live as usize, pool.max as usize)) " machines" }
+        @if let Some(note) = &pool.note { p.bad { (Said(&note.said)) } }
+        section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(pool, now)) }
+        section aria-labelledby="switch" {
+            h2 #switch { "Launches" }
+            p {
+                "Launches of this pool are " b { @if pool.launches_off.is_some() { "off" } @else { "on" } } ". "
+                @if let Some(off) = &pool.launches_off { "Since " (moment(off.since, now)) " by " (Said(&off.by)) ": " (Said(&off.reason)) ". " }
+                (switch(Switched::Pool(name.clone()), pool.launches_off.is_some(), about))
+            }
+        }
+        section aria-labelledby="refused" { h2 #refused { "What EC2 refuses" } (refused(status, name)) }
+        @if let Some(list) = memory.phases(name) {
+            @let paces = list.pools.iter().find(|one| one.pool == *name).map(|one| one.phases.as_slice());
+            section aria-labelledby="paces" { h2 #paces { "How long its machines take" } (paces_of(paces.unwrap_or_default())) }
+        }
+        @if let Some(set) = memory.pools() { (of_file(name, set)) }
+    })
+}
+
+fn facts(pool: &PoolStatus, now: Time) -> Markup {
+    let of = |filter| Filter { pool: Some(pool.name.to_string()), ..filter };
+    html! {
+        dl.facts {
+            dt { "Labels" } dd { ul.plain { @for row in pool.labels.iter() { li { (Said(&labels(row))) } } } }
+            dt { "Waiting jobs" } dd {
+                a href=(Page::Jobs(of(Filter::default())).address()) { (pool.waiting_jobs) }
+                @if let Some(age) = pool.oldest_waiting_job_seconds { ", the oldest for " (span(age)) }
+            }
+            dt { "Machines" } dd { a href=(Page::Machines(of(Filter::default())).address()) { (pool.live) } ", " (pool.groups.ending) " of them ending" }
+            dt { "Kept idle" } dd { (pool.min_idle) }
+            dt { "Priority" } dd { (pool.priority) }
+            @if let Some(entity) = &pool.entity { dt { "Registered at" } dd { (Said(&entity.to_string())) } }
+            @if !pool.enabled { dt { "Enabled" } dd { "no: it takes no new job" } }
+            @if let Some(at) = pool.removed_at { dt { "Removed" } dd { (moment(at, now)) ", it drains" } }
+        }
+    }
+}
+
+fn refusal(one: &Cooldown, now: Time) -> String {
+    let Cooldown { closed, code, message, times, until, .. } = one;
+    let next = clock(*until, now);
+    format!("{closed}: {code}: {message}; {times} times, next try {next}")
+}
+
+fn refused(status: &StackStatus, name: &PoolName) -> Markup {
+    let is_of = |scope: &CooldownScope| match scope {
+        CooldownScope::Pool(pool) | CooldownScope::Unknown { pool, .. } => pool == name,
+        CooldownScope::Calls | CooldownScope::Quota { .. } | CooldownScope::Place { .. } => true,
+    };
+    let all: Vec<String> = status
+        .cooldowns
+        .iter()
+        .flatten()
+        .filter(|one| is_of(&one.closed))
+        .map(|one| refusal(one, status.overview.now))
+        .collect();
+    html! {
+        @if all.is_empty() { p.quiet { "Nothing now." } }
+        @else { ul.evidence { @for said in &all { li { (Said(said)) } } } }
+    }
+}
+
+fn paces_of(paces: &[Pace]) -> Markup {
+    if paces.is_empty() {
+        return html! { p.quiet { "No machine of it is on record: those that end are kept for a week." } };
+    }
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "Phase" } th.number scope="col" { "Machines" } th.number scope="col" { "Half take" }
+                th.number scope="col" { "19 of 20 take" } th.number scope="col" { "Half, since the plan" }
+            } }
+            tbody { @for pace in paces { tr {
+                th scope="row" { (pace.phase.as_str()) }
+                td.number data-label="Machines" { (pace.machines) }
+                td.number data-label="Half take" { (seconds(pace.p50_seconds)) }
+                td.number data-label="19 of 20 take" { (seconds(pace.p95_seconds)) }
+                td.number data-label="Half, since the plan" { (seconds(pace.p50_since_planned_seconds)) }
+            } } }
+        }
+    }
+}
+
+/// What the pool file says of it.
+fn of_file(name: &PoolName, set: &ShownPools) -> Markup {
+    let pools = set.file["pools"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let own = pools.iter().find(|pool| pool["name"] == name.as_str());
+    html! {
+        @if let Some(own) = own {
+            section aria-labelledby="file" {
+                h2 #file { "In the pool file" }
+                pre tabindex="0" { (super::text::lines(&crate::views::pools::yaml(own))) }
+                p { a href="/pools" { "The whole file" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Texts and times on a page. Others choose the names of jobs, and EC2 and GitHub word their errors.
+
+use maud::{Markup, Render, html};
+use muster_domain::time::Time;
+
+use crate::words::{clock, span};
+
+/// A text of somebody else. It is never markup; what a reader cannot see is shown as `␛`, and its
+/// direction ends with it.
+pub(super) struct Said<'a>(pub &'a str);
+
+impl Render for Said<'_> {
+    fn render(&self) -> Markup {
+        html! { bdi { (shown(self.0)) } }
+    }
+}
+
+/// The text with a mark where something could not be seen.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().map(|one| if is_seen(one) { one } else { '␛' }).collect()
+}
+
+/// Several lines of somebody else.
+pub(super) fn lines(text: &str) -> String {
+    text.lines().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+/// Not a control character, and none that turns or hides what stands beside it.
+fn is_seen(one: char) -> bool {
+    let is_format = matches!(
+        one,
+        '\u{00ad}' | '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}' | '\u{feff}'
+    );
+    !one.is_control() && !is_format
+}
+
+/// A time, and how long ago that was.
+pub(super) fn ago(at: Time, now: Time) -> Markup {
+    html! { (moment(at, now)) " (" (span(now.since(at))) " ago)" }
+}
+
+/// A time of UTC; with its date where that is another day.
+pub(super) fn moment(at: Time, now: Time) -> Markup {
+    html! { time datetime=(at) title={ (at) " (UTC)" } { (clock(at, now)) } }
+}
+
+/// A number with its thousands apart.
+pub(super) fn number(number: usize) -> String {
+    let digits = number.to_string();
+    let mut told = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            told.push(',');
+        }
+        told.push(digit);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_has_a_mark() {
+        let told = html! { (Said("<b>\u{1b}[31m\u{202e}x\"&\n")) }.into_string();
+        assert_eq!(told, "<bdi>&lt;b&gt;␛[31m␛x&quot;&amp;␛</bdi>");
+    }
+
+    #[test]
+    fn numbers_are_read_in_threes() {
+        let told = [0, 999, 1_000, 12_345, 1_234_567].map(number);
+        assert_eq!(told, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+}

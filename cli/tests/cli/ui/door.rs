@@ -1,0 +1,153 @@
+//! Who may come in. Each row is a request that differs in one thing from one that is let in.
+
+use muster_cli::ui::door::{Admitted, Door, Knock};
+use muster_cli::ui::fields::Fields;
+use muster_cli::ui::order::Order;
+
+const PORT: u16 = 49_213;
+
+fn door() -> Door {
+    Door::new(PORT, [1; 32], [2; 32], false)
+}
+
+/// From a browser that was let in.
+fn knock(method: &str, path: &str) -> Knock {
+    let cookie = door().cookie();
+    let (pair, _) = cookie.split_once(';').expect("attributes");
+    Knock {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        hosts: vec![format!("127.0.0.1:{PORT}")],
+        cookies: vec![format!("other=1; {pair}")],
+        ..Knock::default()
+    }
+}
+
+/// A form of an order, as its page sends it.
+fn order() -> Knock {
+    let form = |token: &str| {
+        Fields::read(format!("name=small-l0-0&reason=moving&token={token}").as_bytes())
+    };
+    let order = Order::read("force", &form("")).expect("an order");
+    Knock {
+        origins: vec![format!("http://127.0.0.1:{PORT}")],
+        site: Some("same-origin".to_owned()),
+        form: form(&door().token(&order)),
+        ..knock("POST", "/do/force")
+    }
+}
+
+#[test]
+fn whoever_looks_has_the_cookie_and_comes_to_our_own_address() {
+    type Change = fn(&mut Knock);
+    let rows: [(&str, Change, u16); 19] = [
+        ("a page", |_| (), 200),
+        ("its head", |k| k.method = "HEAD".into(), 200),
+        ("another name of this machine", |k| k.hosts = vec![format!("localhost:{PORT}")], 200),
+        ("a link that was typed", |k| k.site = Some("none".into()), 200),
+        ("a link of ours", |k| k.site = Some("same-origin".into()), 200),
+        ("a link of another page", |k| k.site = Some("cross-site".into()), 403),
+        (
+            "a name that resolves to this machine",
+            |k| k.hosts = vec![format!("evil.example:{PORT}")],
+            403,
+        ),
+        ("a name that begins like it", |k| k.hosts = vec![format!("127.0.0.1.nip.io:{PORT}")], 403),
+        ("another port", |k| k.hosts = vec!["127.0.0.1:80".into()], 403),
+        ("no port", |k| k.hosts = vec!["127.0.0.1".into()], 403),
+        ("no host", |k| k.hosts.clear(), 403),
+        ("two hosts", |k| k.hosts.push(format!("localhost:{PORT}")), 403),
+        ("no cookie", |k| k.cookies.clear(), 403),
+        ("another cookie", |k| k.cookies = vec![format!("muster-{PORT}=00")], 403),
+        (
+            "the cookie of another port",
+            |k| k.cookies[0] = k.cookies[0].replace("muster-4", "muster-5"),
+            403,
+        ),
+        ("two cookies", |k| k.cookies.push(format!("muster-{PORT}=00")), 403),
+        ("an empty cookie", |k| k.cookies = vec![format!("muster-{PORT}=")], 403),
+        ("another method", |k| k.method = "PUT".into(), 405),
+        ("an order by GET", |k| k.path = "/do/force".into(), 200),
+    ];
+    for (what, change, status) in rows {
+        let mut knock = knock("GET", "/machines");
+        change(&mut knock);
+        let met = door().meets(&knock);
+        assert_eq!(met.map_or_else(|refused| refused.status, |_| 200), status, "{what}");
+    }
+}
+
+#[test]
+fn whoever_orders_brings_back_the_form_that_was_shown() {
+    type Change = fn(&mut Knock);
+    let of = |k: &mut Knock, form: &str| {
+        let token = k.form.get("token").unwrap_or_default().to_owned();
+        k.form = Fields::read(format!("{form}&token={token}").as_bytes());
+    };
+    let rows: [(&str, Change, u16); 15] = [
+        ("a form", |_| (), 200),
+        ("from a browser that says no site", |k| k.site = None, 200),
+        ("from a browser that says no origin", |k| k.origins.clear(), 200),
+        ("from another page", |k| k.site = Some("cross-site".into()), 403),
+        ("from another port of this machine", |k| k.site = Some("same-site".into()), 403),
+        ("typed", |k| k.site = Some("none".into()), 403),
+        ("from another origin", |k| k.origins = vec!["http://evil.example".into()], 403),
+        ("from a page without one", |k| k.origins = vec!["null".into()], 403),
+        ("from our other name", |k| k.origins = vec![format!("http://localhost:{PORT}")], 403),
+        ("to another host", |k| k.hosts = vec![format!("evil.example:{PORT}")], 403),
+        ("without the cookie", |k| k.cookies.clear(), 403),
+        ("without its token", |k| k.form = Fields::read(b"name=small-l0-0&reason=moving"), 403),
+        ("for another order", |k| k.path = "/do/kill".into(), 403),
+        ("for no order", |k| k.path = "/do/nothing".into(), 404),
+        ("to a page", |k| k.path = "/machines".into(), 404),
+    ];
+    for (what, change, status) in rows {
+        let mut knock = order();
+        change(&mut knock);
+        let met = door().meets(&knock);
+        assert_eq!(met.map_or_else(|refused| refused.status, |_| 200), status, "{what}");
+    }
+    let mut another = order();
+    of(&mut another, "name=small-l0-1&reason=moving");
+    assert_eq!(door().meets(&another).map_err(|refused| refused.status), Err(403));
+}
+
+#[test]
+fn a_draft_has_a_token_and_is_no_order() {
+    let mut knock = order();
+    knock.path = "/confirm/apply".to_owned();
+    let status = |knock: &Knock| door().meets(knock).map_err(|refused| refused.status);
+    knock.form = Fields::read(b"file=pools%3A+%5B%5D%0D%0A&token=00");
+    assert_eq!(status(&knock), Err(403));
+    let draft = door().draft();
+    knock.form = Fields::read(format!("file=pools%3A+%5B%5D%0D%0A&token={draft}").as_bytes());
+    let apply = Order::Apply { file: "pools: []\n".to_owned() };
+    assert_eq!(status(&knock), Ok(Admitted::Drafts(apply)));
+    knock.path = "/do/apply".to_owned();
+    assert_eq!(status(&knock), Err(403));
+}
+
+#[test]
+fn read_only_has_no_orders() {
+    let mut door = Door::new(PORT, [1; 32], [2; 32], true);
+    assert_eq!(door.meets(&order()).map_err(|refused| refused.status), Err(404));
+    assert_eq!(door.meets(&knock("GET", "/")), Ok(Admitted::Looks));
+}
+
+#[test]
+fn an_address_lets_one_browser_in() {
+    let mut door = door();
+    let enter = |address: &str| {
+        let (_, entry) = address.split_once('?').expect("an entry");
+        Knock { cookies: Vec::new(), query: entry.to_owned(), ..knock("GET", "/enter") }
+    };
+    let first = enter(&door.invite([3; 32]));
+    let second = enter(&door.invite([4; 32]));
+    let mut status = |knock: &Knock| door.meets(knock).map_err(|refused| refused.status);
+    assert_eq!(status(&first), Err(403), "another one was printed since");
+    assert_eq!(status(&Knock { query: String::new(), ..second.clone() }), Err(403));
+    let from_elsewhere = Knock { site: Some("cross-site".to_owned()), ..second.clone() };
+    assert_eq!(status(&from_elsewhere), Err(403));
+    assert_eq!(status(&second), Ok(Admitted::Enters));
+    assert_eq!(status(&second), Err(403), "it is used up");
+}

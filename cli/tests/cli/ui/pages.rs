@@ -1,0 +1,375 @@
+//! The pages, from answers that were recorded in the simulated cloud.
+
+use muster_cli::failure::Failure;
+use muster_cli::ui::confirm::{self, Given, Plan};
+use muster_cli::ui::fields::Fields;
+use muster_cli::ui::frame::About;
+use muster_cli::ui::memory::{Memory, Question};
+use muster_cli::ui::order::Order;
+use muster_cli::ui::page::Page;
+use muster_cli::ui::render;
+use muster_domain::time::Seconds;
+use serde_json::{Value, json};
+
+use crate::fake::NOW;
+use crate::{compare, drawn, recorded};
+
+fn about() -> About {
+    About {
+        stack: "ci".to_owned(),
+        region: "us-east-1".to_owned(),
+        release: "0.3.0".to_owned(),
+        github: "github.com".to_owned(),
+        is_read_only: false,
+        draft: "0a".to_owned(),
+    }
+}
+
+fn page(address: &str) -> Page {
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    Page::read(path, &Fields::read(query.as_bytes())).unwrap_or_else(|| panic!("{address}"))
+}
+
+/// What the function says to a question.
+fn answer(question: &Question) -> Value {
+    match question {
+        Question::Status => drawn("status"),
+        Question::List => drawn("list"),
+        Question::Show(_) => recorded("show"),
+        Question::Jobs => drawn("jobs"),
+        Question::Explain(_) => recorded("explain_job"),
+        Question::Pools => recorded("pools"),
+        Question::History => recorded("pools_history"),
+        Question::Phases(pool) => {
+            let mut answer = recorded("phases");
+            answer["pools"][0]["pool"] = json!(pool);
+            answer
+        }
+        Question::Audit(_) => recorded("audit"),
+    }
+}
+
+/// All that a page asks for, answered a while ago.
+fn known(page: &Page, change: impl Fn(Value) -> Value) -> Memory {
+    let mut memory = Memory::default();
+    for question in page.questions() {
+        assert!(memory.is_due(&question, NOW - Seconds(3)));
+        memory.learn(&question, Ok(change(answer(&question))), NOW - Seconds(3));
+    }
+    memory
+}
+
+fn shown(address: &str) -> String {
+    let page = page(address);
+    render(&page, &known(&page, |answer| answer), &about(), NOW)
+}
+
+/// What is in the frame, a tag a line.
+fn lines(html: &str) -> String {
+    let main = html.split_once("<main").and_then(|(_, rest)| rest.split_once("</main>"));
+    let (main, _) = main.expect("a page");
+    format!("<main{}\n", main.replace("><", ">\n<"))
+}
+
+const ADDRESSES: [&str; 10] = [
+    "/",
+    "/machines",
+    "/machines?state=orphan",
+    "/machines/small-l0-0",
+    "/jobs",
+    "/jobs/1/2",
+    "/pools",
+    "/pools/gpu",
+    "/audit",
+    "/audit?back=3",
+];
+
+#[test]
+fn pages_are_as_recorded() {
+    for (name, address) in [
+        ("overview", "/"),
+        ("machines", "/machines"),
+        ("machine", "/machines/small-l0-0"),
+        ("jobs", "/jobs"),
+    ] {
+        compare(&format!("ui_{name}.html"), &lines(&shown(address)));
+    }
+}
+
+#[test]
+fn each_address_is_that_of_its_page() {
+    for address in ADDRESSES {
+        assert_eq!(page(address).address(), address);
+    }
+    let all = "/jobs?state=waiting&pool=gpu&q=a%26b+%C3%BC&from=100";
+    assert_eq!(page(all).address(), all);
+    for address in [
+        "/nothing",
+        "/jobs/1",
+        "/jobs/x/2",
+        "/machines/a/b",
+        "//evil.example",
+        "/pools/a/b/c",
+        "jobs",
+    ] {
+        assert_eq!(Page::read(address, &Fields::default()), None, "{address}");
+    }
+}
+
+#[test]
+fn a_list_is_narrowed_and_has_an_end() {
+    let many = |mut answer: Value| {
+        if let Some(one) = answer.pointer("/instances/0").cloned() {
+            let row = |n: usize| {
+                let mut row = one.clone();
+                row["name"] = json!(format!("default-{n}-0-0"));
+                row
+            };
+            answer["instances"] = (0..250).map(row).collect();
+        }
+        answer
+    };
+    let rows = |address: &str| {
+        let page = page(address);
+        let html = render(&page, &known(&page, many), &about(), NOW);
+        let rows: Vec<&str> = html.split("<tr><th scope=\"row\">").skip(1).collect();
+        let first = rows.first().and_then(|row| row.split("<bdi>").nth(1)?.split("</bdi>").next());
+        (rows.len(), first.unwrap_or_default().to_owned())
+    };
+    assert_eq!(rows("/machines"), (100, "default-0-0-0".to_owned()));
+    assert_eq!(rows("/machines?from=200"), (50, "default-200-0-0".to_owned()));
+    assert_eq!(rows("/machines?from=9000"), (50, "default-200-0-0".to_owned()));
+    assert_eq!(rows("/machines?q=-11-"), (1, "default-11-0-0".to_owned()));
+    assert_eq!(rows("/machines?state=busy").0, 100);
+    for address in [
+        "/machines?state=ending",
+        "/machines?pool=gpu",
+        "/machines?state=nothing",
+        "/machines?q=nothing",
+    ] {
+        assert_eq!(rows(address).0, 0, "{address}");
+    }
+}
+
+/// What others may write. Each is shown, and none is markup.
+const HOSTILE: [&str; 7] = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>",
+    "' onmouseover='alert(1)' x='",
+    "\u{1b}[31mred\u{1b}[0m\u{7}\0",
+    "\u{202e}gnp.exe\u{2066} שלום",
+    "javascript:alert(1)",
+    "</main></body>{{7*7}}",
+];
+
+/// Every text that others word says something hostile.
+fn spoilt(value: Value, key: &str, turn: &mut usize) -> Value {
+    const OWN: [&str; 12] = [
+        "pool", "state", "kind", "machine", "launch", "job", "claim", "key", "status", "class",
+        "phase", "entity",
+    ];
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, inner)| {
+                let inner = spoilt(inner, &name, turn);
+                (name, inner)
+            })
+            .collect(),
+        Value::Array(all) => all.into_iter().map(|one| spoilt(one, key, turn)).collect(),
+        Value::String(text) => {
+            let is_time = text.ends_with('Z') && text.contains("T");
+            let is_worded = [
+                "repository",
+                "reason",
+                "why",
+                "message",
+                "by",
+                "what",
+                "branch",
+                "workflow",
+                "explanation",
+                "hint",
+                "code",
+                "subject",
+            ]
+            .contains(&key);
+            let is_label = key == "labels" && !text.is_empty();
+            if OWN.contains(&key) || is_time || !(is_worded || is_label) {
+                return Value::String(text);
+            }
+            *turn += 1;
+            Value::String(format!(
+                "{}{}",
+                HOSTILE[*turn % HOSTILE.len()],
+                "y".repeat(*turn % 3 * 100)
+            ))
+        }
+        plain => plain,
+    }
+}
+
+#[test]
+fn text_of_others_stays_text() {
+    let mut spoilt_texts = 0;
+    for address in ADDRESSES {
+        let page = page(address);
+        let turn = std::cell::Cell::new(0);
+        let memory = known(&page, |answer| {
+            let mut n = turn.get();
+            let answer = spoilt(answer, "", &mut n);
+            turn.set(n);
+            answer
+        });
+        spoilt_texts += turn.get();
+        is_text(address, &render(&page, &memory, &about(), NOW));
+    }
+    assert!(spoilt_texts > 100, "{spoilt_texts}");
+    let memory = Memory::default();
+    for text in HOSTILE {
+        let address = format!("/machines/{}", muster_cli::ui::fields::part(text));
+        is_text(&address, &render(&page(&address), &memory, &about(), NOW));
+        let query =
+            format!("/machines?q={0}&state={0}&pool={0}", muster_cli::ui::fields::part(text));
+        let page = page(&query);
+        is_text(&query, &render(&page, &known(&page, |answer| answer), &about(), NOW));
+        let given = Given { reason: text.to_owned(), typed: text.to_owned() };
+        let failure = Failure::Usage(text.to_owned());
+        let plan = Ok(plan("force", "name=small-l0-0"));
+        let order = order("force", "name=small-l0-0");
+        is_text(text, &confirm::page(&order, &plan, &given, Some(text), "00", &about()));
+        is_text(text, &confirm::refused(&order, &failure, &about()));
+    }
+}
+
+fn is_text(what: &str, html: &str) {
+    for markup in [
+        "<script>",
+        "<img",
+        "onerror=alert(1)>",
+        "\" onmouseover",
+        "href=\"javascript",
+        "</main></body>{{",
+    ] {
+        assert!(!html.contains(markup), "{what}: {markup}");
+    }
+    let is_unseen = |c: char| {
+        (c.is_control() && c != '\n')
+            || ('\u{202a}'..='\u{202e}').contains(&c)
+            || ('\u{2066}'..='\u{2069}').contains(&c)
+    };
+    assert!(
+        !html.contains(is_unseen),
+        "{what}: {:?}",
+        html.split(is_unseen).next().map(|before| before
+            .chars()
+            .rev()
+            .take(90)
+            .collect::<String>())
+    );
+    assert_eq!(html.matches("<script").count(), 1, "{what}");
+    assert_eq!(html.matches(" style=").count(), 0, "{what}: the policy lets no style through");
+}
+
+fn order(action: &str, fields: &str) -> Order {
+    Order::read(action, &Fields::read(fields.as_bytes())).expect("an order")
+}
+
+fn plan(action: &str, fields: &str) -> Plan {
+    let order = order(action, fields);
+    let first = order.shown_first().map(|question| answer(&question));
+    let would = match &order {
+        Order::Switch { .. } => None,
+        Order::Delete { .. } => Some(recorded("delete_dry_run")),
+        Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
+    };
+    Plan::read(&order, first, would).expect("a plan")
+}
+
+#[test]
+fn an_order_is_told_before_it_is_given() {
+    let orders = [
+        ("pause", "what=launches"),
+        ("resume", "what=gpu"),
+        ("delete", "name=small-l0-0"),
+        ("force", "name=small-l0-0"),
+        ("kill", "name=small-l0-0"),
+        ("restore", "version=1"),
+        ("apply", "file=pools%3A+%5B%5D"),
+    ];
+    let told = orders.map(|(action, fields)| {
+        let order = order(action, fields);
+        let page = confirm::page(
+            &order,
+            &Ok(plan(action, fields)),
+            &Given::default(),
+            None,
+            "0a",
+            &about(),
+        );
+        let request = order.request("moving subnets", Some("mira"), false).expect("a request");
+        format!("== {}\n{}→ {request}\n", order.confirmed_at(), lines(&page))
+    });
+    compare("ui_confirm.html", &told.join("\n"));
+}
+
+#[test]
+fn an_order_wants_a_reason_and_a_name_where_something_may_be_lost() {
+    let given =
+        |reason: &str, typed: &str| Given { reason: reason.to_owned(), typed: typed.to_owned() };
+    let plain = order("delete", "name=small-l0-0");
+    let force = order("force", "name=small-l0-0");
+    assert!(given("old image", "").check(&plain).is_ok());
+    assert!(given(" old ", "").check(&plain).is_err());
+    assert!(given("old image", "small-l0-0").check(&force).is_ok());
+    assert!(given("old image", "small-l0-1").check(&force).is_err());
+    assert!(given("old", "small-l0-0").check(&force).is_err());
+}
+
+#[test]
+fn without_an_answer_the_last_one_stays_with_its_age() {
+    let page = page("/");
+    let mut memory = known(&page, |answer| answer);
+    let failure = Failure::NoAnswer { function: "ci-admin".to_owned() };
+    memory.learn(&Question::Status, Err(failure.clone()), NOW);
+    let html = render(&page, &memory, &about(), NOW);
+    for told in
+        ["3 s old", "No newer answer since", "ci-admin did not answer in time.", "Wants you"]
+    {
+        assert!(html.contains(told), "{told}: {html}");
+    }
+    let mut memory = Memory::default();
+    memory.learn(&Question::Status, Err(failure), NOW);
+    let html = render(&page, &memory, &about(), NOW);
+    assert!(
+        html.contains("ci-admin did not answer in time.") && !html.contains("No newer"),
+        "{html}"
+    );
+}
+
+#[test]
+fn a_question_is_asked_once_at_a_time_and_anew_behind_an_order() {
+    let (mut memory, question) = (Memory::default(), Question::Status);
+    let all = [question.clone()];
+    assert!(memory.is_due(&question, NOW) && memory.is_wanting(&all));
+    assert!(!memory.is_due(&question, NOW + Seconds(60)), "it is on its way");
+    memory.learn(&question, Ok(drawn("status")), NOW + Seconds(1));
+    assert!(!memory.is_due(&question, NOW + Seconds(4)) && !memory.is_wanting(&all));
+    assert!(memory.is_due(&question, NOW + Seconds(5)), "it is five seconds old");
+    memory.expire(NOW + Seconds(6));
+    memory.learn(&question, Ok(drawn("status")), NOW + Seconds(7));
+    assert!(memory.is_wanting(&all), "that answer was made before the order");
+    assert!(memory.is_due(&question, NOW + Seconds(7)));
+    memory.learn(&question, Ok(drawn("status")), NOW + Seconds(8));
+    assert!(!memory.is_wanting(&all));
+}
+
+#[test]
+fn read_only_has_no_buttons() {
+    let about = About { is_read_only: true, ..about() };
+    for address in ADDRESSES {
+        let page = page(address);
+        let html = render(&page, &known(&page, |answer| answer), &about, NOW);
+        assert!(!html.contains("/confirm/") && !html.contains("method=\"post\""), "{address}");
+    }
+}
