@@ -62,6 +62,13 @@ soak: python ## What takes long: SEEDS days beside the commit BASE, planted bugs
 workflows: ## Everyday workflows on a machine's root (ROOT=folder, else Debian 12 is made); root, Debian's packages
 	tests/machine/workflows $(ROOT)
 
+.PHONY: browser
+browser: python ## The pages of `muster ui` in a browser: needs Debian's chromium, or CHROMIUM=PATH; SCREENSHOTS=FOLDER keeps pictures
+	cargo build --profile local --package muster-cli
+	test -x .local/browser/bin/python || python3 -m venv .local/browser
+	.local/browser/bin/pip install --quiet --requirement tests/browser/requirements.txt
+	.local/browser/bin/python -m unittest discover --start-directory tests/browser
+
 .PHONY: bench
 bench: ## Measure the functions as Lambda would run them; on a quiet machine
 	cargo build $(FUNCTIONS_BUILD) -p muster-bench

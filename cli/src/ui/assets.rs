@@ -41,7 +41,8 @@ pub const HEADERS: [(&str, &str); 8] = [
     ),
     ("cache-control", "no-store"),
     ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
+    // With `no-referrer` a browser says of our own forms too that they come from nowhere.
+    ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("x-frame-options", "DENY"),

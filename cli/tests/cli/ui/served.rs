@@ -99,6 +99,8 @@ fn a_browser_that_was_let_in_looks_and_orders() {
         "content-security-policy: default-src 'none'; script-src 'self';",
         "cache-control: no-store",
         "nosniff",
+        // Otherwise a browser sends our own forms with `Origin: null`.
+        "referrer-policy: same-origin",
     ] {
         assert!(head.contains(told), "{told}: {head}");
     }

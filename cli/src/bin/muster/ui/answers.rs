@@ -140,13 +140,10 @@ async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<Plan, Failure> {
     Plan::read(order, first, would)
 }
 
+/// The address with its token is told to nobody.
 pub(super) fn entered(cookie: &str) -> Response<Body> {
-    with(
-        303,
-        &[("location", "/"), ("set-cookie", cookie)],
-        "text/plain; charset=utf-8",
-        String::new(),
-    )
+    let headers = [("location", "/"), ("set-cookie", cookie), ("referrer-policy", "no-referrer")];
+    with(303, &headers, "text/plain; charset=utf-8", String::new())
 }
 
 pub(super) fn refused(status: u16, why: &str) -> Response<Body> {
