@@ -136,6 +136,8 @@ pub enum Command {
     ///
     /// The pages come from this machine alone, with your own rights. It ends with Ctrl-C, or an hour after the last page.
     Ui(Ui),
+    /// What wants you, waits and costs of some days as one page to keep or send on: `muster report > week.html`
+    Report(Report),
     /// The functions' logs, side by side; with `--machine`, what a machine left behind: its boot, agent and job
     Logs(Logs),
     /// A shell on a machine, by AWS's Session Manager: where the stack's parameter `Sessions` is yes
@@ -356,6 +358,13 @@ pub struct Delete {
     /// Does not ask; needs --reason
     #[arg(long, short, requires = "reason")]
     pub yes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Report {
+    /// How far back, for example `7d`, or the first day, for example `2026-11-01`
+    #[arg(long, default_value = "7d", value_name = "SPAN|DAY")]
+    pub since: Since,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -11,6 +11,7 @@ mod github;
 mod logs;
 mod machine_log;
 mod pools;
+mod report;
 mod setup;
 mod shell;
 mod teardown;
@@ -149,6 +150,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Costs(order) => session.costs(order).await,
         Command::Waits { since, until, pool } => session.waits(since, until, pool).await,
         Command::Watch { name } => session.watch(name.as_deref()).await,
+        Command::Report(order) => session.report(&order).await,
         Command::Ui(order) => session.ui(order).await,
         Command::Logs(order) => session.logs(&order).await,
         Command::Connect { name, print } => session.shell(&name, print).await,

@@ -60,6 +60,30 @@ class Stack:
     def answer_status(self, request):
         return recorded("status")
 
+    def answer_overview(self, request):
+        answer = recorded("status")
+        for field in ("cooldowns", "switched", "app", "entities", "orphans"):
+            answer.pop(field, None)
+        return answer | {"wants": recorded("overview")["wants"]}
+
+    def answer_costs(self, request):
+        answer = recorded("costs") | {"by": request["by"]}
+        for n, day in enumerate(answer["days"]):
+            share = (n * 7 % 11 + 3) / 5
+            money = answer["all"]["money"]
+            day |= {"jobs": n * 3, "money": {part: int(money[part] * share) for part in money}}
+        return answer
+
+    def answer_waits(self, request):
+        answer = recorded("waits_by_the_hour" if request["hourly"] else "waits")
+        if request["hourly"]:
+            hours = [THEN - datetime.timedelta(hours=n) for n in range(24) if n % 9]
+            answer["series"] = [
+                {"at": at.strftime("%Y-%m-%dT%H:%M:%S.000Z"), "jobs": n % 17 + 1, "p50": 20_000 + n * 1_900 % 30_000, "p95": 60_000 + n * 7_300 % 90_000}
+                for n, at in enumerate(hours)
+            ]
+        return answer
+
     def answer_list(self, request):
         answer = recorded("list")
         busy, stuck, starting = answer["instances"]

@@ -25,6 +25,8 @@ PAGES = {
     "machine": f"/machines/{MACHINE}",
     "pools": "/pools",
     "pool": "/pools/gpu",
+    "costs": "/costs",
+    "costs-by-pool": "/costs?since=7d&by=pool",
     "audit": "/audit",
     "pause": "/confirm/pause?what=launches",
     "force": f"/confirm/force?name={MACHINE}",

@@ -1,6 +1,6 @@
 //! `ui`: pages in a browser.
 
-use muster_control::admin::answers::{ShownGithub, StackStatus};
+use muster_control::admin::answers::{Overview, ShownGithub};
 use muster_control::admin::{GithubRequest, Request};
 
 use super::{Session, World};
@@ -10,14 +10,14 @@ use crate::ui::Serving;
 use crate::ui::frame::About;
 
 impl<W: World> Session<'_, W> {
-    /// Asks for the status first: what is wrong is said here, and not in a browser.
+    /// Asks for the overview first: what is wrong is said here, and not in a browser.
     pub(super) async fn ui(&mut self, order: Ui) -> Result<String, Failure> {
         let Ui { port, read_only, no_open, by } = order;
-        let status: StackStatus = self.asked("status", Request::Status { github: false }).await?;
+        let told: Overview = self.asked("overview", Request::Overview).await?;
         let about = About {
-            stack: status.overview.stack,
+            stack: told.stack,
             region: self.world.region(),
-            release: status.overview.release.into_owned(),
+            release: told.release.into_owned(),
             github: self.github_host().await,
             is_read_only: read_only,
             draft: String::new(),

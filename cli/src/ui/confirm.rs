@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use muster_control::admin::To;
-use muster_control::admin::answers::{AppliedPools, DeleteDryRun, ShownInstance, StackStatus};
+use muster_control::admin::answers::{AppliedPools, DeleteDryRun, Overview, ShownInstance};
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ const REASON: usize = 5;
 #[derive(Clone, Debug)]
 pub enum Plan {
     /// Of a switch, in sentences: the function has no dry run of it.
-    Switch(Box<StackStatus>),
+    Switch(Box<Overview>),
     Delete(Box<ShownInstance>, DeleteDryRun),
     Pools(AppliedPools),
 }
@@ -40,7 +40,7 @@ impl Plan {
     ) -> Result<Self, Failure> {
         let (first, would) = (first.unwrap_or_default(), would.unwrap_or_default());
         match order {
-            Order::Switch { .. } => Ok(Self::Switch(Box::new(read("status", first)?))),
+            Order::Switch { .. } => Ok(Self::Switch(Box::new(read("overview", first)?))),
             Order::Delete { .. } => {
                 Ok(Self::Delete(Box::new(read("show", first)?), read("delete", would)?))
             }
@@ -174,8 +174,8 @@ fn switched(what: &Switched) -> String {
 /// What it would do, in sentences.
 fn told(order: &Order, plan: &Plan) -> Vec<String> {
     match plan {
-        Plan::Switch(status) => match order {
-            Order::Switch { what, to } => of_switch(what, *to, status),
+        Plan::Switch(told) => match order {
+            Order::Switch { what, to } => of_switch(what, *to, told),
             Order::Delete { .. } | Order::Apply { .. } | Order::Restore { .. } => Vec::new(),
         },
         Plan::Delete(shown, would) => of_delete(order, shown, would),
@@ -188,19 +188,18 @@ fn told(order: &Order, plan: &Plan) -> Vec<String> {
     }
 }
 
-fn of_switch(what: &Switched, to: To, status: &StackStatus) -> Vec<String> {
+fn of_switch(what: &Switched, to: To, told: &Overview) -> Vec<String> {
     let off = match what {
-        Switched::Launches => status.overview.switches.launches.as_ref(),
-        Switched::Deletes => status.overview.switches.deletes.as_ref(),
-        Switched::Pool(name) => status.overview.switches.pools.get(name),
+        Switched::Launches => told.switches.launches.as_ref(),
+        Switched::Deletes => told.switches.deletes.as_ref(),
+        Switched::Pool(name) => told.switches.pools.get(name),
     };
     let is_of = |pool: &&muster_control::admin::answers::PoolStatus| match what {
         Switched::Launches => true,
         Switched::Deletes => false,
         Switched::Pool(name) => pool.name == *name,
     };
-    let waiting: usize =
-        status.overview.pools.iter().filter(is_of).map(|pool| pool.waiting_jobs).sum();
+    let waiting: usize = told.pools.iter().filter(is_of).map(|pool| pool.waiting_jobs).sum();
     let which = match what {
         Switched::Launches => "Launches".to_owned(),
         Switched::Deletes => "Deletes".to_owned(),

@@ -42,7 +42,7 @@ impl Filter {
 /// Kinds with their counts, and the form that narrows them.
 pub(super) fn search(
     filter: &Filter,
-    kinds: &[(&str, &str, usize)],
+    kinds: &[(&str, &str, Option<usize>)],
     pools: &[&str],
     page: &dyn Fn(Filter) -> String,
 ) -> Markup {
@@ -55,7 +55,7 @@ pub(super) fn search(
     html! {
         div.find {
             nav aria-label="Kinds" { ul { @for (word, name, count) in kinds {
-                li { a href=(kind(word)) aria-current=[(*word == now).then_some("true")] { (name) " " span.count { (number(*count)) } } }
+                li { a href=(kind(word)) aria-current=[(*word == now).then_some("true")] { (name) @if let Some(count) = count { " " span.count { (number(*count)) } } } }
             } } }
             form action=(path) role="search" aria-label="Narrow the list" {
                 @if !now.is_empty() { input type="hidden" name="state" value=(now); }

@@ -11,7 +11,7 @@ use super::text::{Said, moment};
 use crate::words::span;
 
 /// Which stack it is, and what may be done here.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct About {
     pub stack: String,
     pub region: String,
@@ -107,12 +107,13 @@ fn document(
     .into_string()
 }
 
-fn pages() -> [(&'static str, Page); 5] {
+fn pages() -> [(&'static str, Page); 6] {
     [
         ("Overview", Page::Overview),
         ("Jobs", Page::Jobs(Filter::default())),
         ("Machines", Page::Machines(Filter::default())),
         ("Pools", Page::Pools),
+        ("Costs", Page::Costs { days: 30, by: "repository" }),
         ("Audit", Page::Audit { back: 0 }),
     ]
 }
@@ -128,6 +129,7 @@ fn current(page: Option<&Page>, target: &Page) -> Option<&'static str> {
         (Page::Machines(_) | Page::Machine(_), Page::Machines(_))
             | (Page::Jobs(_) | Page::Job(_), Page::Jobs(_))
             | (Page::Pools | Page::Pool(_), Page::Pools)
+            | (Page::Costs { .. }, Page::Costs { .. })
             | (Page::Audit { .. }, Page::Audit { .. })
     );
     is_below.then_some("true")
@@ -142,16 +144,17 @@ fn title(page: &Page) -> String {
         Page::Job(key) => format!("Job {key}"),
         Page::Pools => "Pools".to_owned(),
         Page::Pool(name) => format!("Pool {name}"),
+        Page::Costs { .. } => "Costs".to_owned(),
         Page::Audit { .. } => "Audit".to_owned(),
     }
 }
 
-/// How old it is, and the way to a newer one.
+/// How old it is, and the way to a newer one. What a page asks first is what it is about.
 fn age(page: &Page, memory: &Memory, now: Time) -> Markup {
     let to = address("/refresh", &[("to", &page.address())]);
     html! {
         p.age {
-            @match memory.oldest(&page.questions()) {
+            @match page.questions().first().and_then(|first| memory.told_at(first)) {
                 Some(at) => { "As of " (moment(at, now)) " UTC, " (span(now.since(at))) " old" }
                 None => "No answer yet",
             }
@@ -180,4 +183,22 @@ pub fn bare(why: &str) -> String {
         }
     }
     .into_string()
+}
+
+/// A page by itself, to be kept or sent on: its style is in it, and it has no script and leads nowhere.
+pub(super) fn alone(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE.text)) }
+            }
+            body { main { (body) } }
+        }
+    };
+    // A quote of a text is escaped, so this is an attribute of ours.
+    page.into_string().replace(" href=\"/", " data-page=\"/")
 }

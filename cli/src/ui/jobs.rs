@@ -46,7 +46,7 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
             && filter.has_text(&row.words())
     };
     let count = |word: &str| rows.iter().filter(|row| word.is_empty() || row.kind == word).count();
-    let kinds = KINDS.map(|(word, name)| (word, name, count(word)));
+    let kinds = KINDS.map(|(word, name)| (word, name, Some(count(word))));
     let mut pools: Vec<&str> = rows.iter().filter_map(|row| Some(row.pool?.as_str())).collect();
     pools.sort_unstable();
     pools.dedup();

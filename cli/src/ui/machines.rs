@@ -7,7 +7,7 @@ use muster_domain::time::Time;
 
 use super::find::{Found, pager, search};
 use super::memory::Memory;
-use super::page::{Filter, Page};
+use super::page::{Filter, ORPHAN, Page};
 use super::parts::{Tone, job, machine, none, pool, state, word};
 use super::text::{Said, ago, number};
 use crate::page::Text;
@@ -51,14 +51,15 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
     };
     let count =
         |is: fn(&InstanceSummary) -> bool| list.instances.iter().filter(|one| is(one)).count();
-    let kinds = KINDS.map(|(word, name, is)| (word, name, count(is)));
-    let kinds: Vec<_> = kinds.into_iter().chain([("orphan", "Orphans", orphans.len())]).collect();
+    let kinds = KINDS.map(|(word, name, is)| (word, name, Some(count(is))));
+    let kinds: Vec<_> =
+        kinds.into_iter().chain([(ORPHAN, "Orphans", status.map(|_| orphans.len()))]).collect();
     let mut pools: Vec<&str> = list.instances.iter().map(|one| one.pool.as_str()).collect();
     pools.dedup();
     let page = |filter| Page::Machines(filter).address();
     Some(html! {
         (search(filter, &kinds, &pools, &page))
-        @if kind == "orphan" {
+        @if kind == ORPHAN {
             (ledger(orphans, now))
         } @else {
             @let found = Found::of(list.instances.iter().filter(fits), filter);

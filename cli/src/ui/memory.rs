@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use muster_control::admin::answers::{
-    AuditList, ExplainedJob, InstanceList, JobList, PhaseList, PoolsHistory, ShownInstance,
-    ShownPools, StackStatus,
+    AuditList, CostsList, ExplainedJob, InstanceList, JobList, Overview, PhaseList, PoolsHistory,
+    ShownInstance, ShownPools, StackStatus, WaitsList,
 };
-use muster_control::admin::{AuditRequest, PoolsRequest, Request};
+use muster_control::admin::{AuditRequest, CostsRequest, PoolsRequest, Request, WaitsRequest};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::time::{Seconds, Time};
+use muster_domain::usage::{By, Date};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -25,6 +26,7 @@ pub const DAY: Seconds = Seconds(86_400);
 /// What the function can be asked for a page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
+    Overview,
     Status,
     List,
     Show(String),
@@ -35,13 +37,30 @@ pub enum Question {
     Phases(PoolName),
     /// Of a day, counted back from today.
     Audit(u32),
+    /// Of so many days to today, and by what.
+    Costs(u32, &'static str),
+    /// Of so many days to today; by the hour where that can be had.
+    Waits(u32),
 }
+
+/// What the rows of costs may be of.
+pub const BY: [(&str, By); 6] = [
+    ("repository", By::Repository),
+    ("workflow", By::Workflow),
+    ("job", By::Job),
+    ("pool", By::Pool),
+    ("type", By::Type),
+    ("day", By::Day),
+];
+/// Most days that the function has by the hour.
+const HOURLY: u32 = 3;
 
 impl Question {
     /// As the function is asked.
     #[must_use]
     pub fn request(&self, now: Time) -> Value {
         let request = match self {
+            Self::Overview => Request::Overview,
             Self::Status => Request::Status { github: false },
             Self::List => Request::List { pool: None, state: None, limit: LIMIT },
             Self::Show(name) => Request::Show { name: name.clone(), github: false },
@@ -64,6 +83,16 @@ impl Question {
                     limit: LINES,
                 })
             }
+            Self::Costs(days, by) => Request::Costs(CostsRequest {
+                since: Some(Date::of(day(now, days.saturating_sub(1)))),
+                by: BY.iter().find(|(word, _)| word == by).map(|(_, by)| *by).unwrap_or_default(),
+                ..CostsRequest::default()
+            }),
+            Self::Waits(days) => Request::Waits(WaitsRequest {
+                since: Some(Date::of(day(now, days.saturating_sub(1)))),
+                hourly: *days <= HOURLY,
+                ..WaitsRequest::default()
+            }),
         };
         json!(request)
     }
@@ -72,15 +101,19 @@ impl Question {
     #[must_use]
     pub const fn every(&self) -> Seconds {
         match self {
-            Self::Status | Self::Show(_) | Self::Explain(_) => Seconds(5),
-            Self::List | Self::Jobs => Seconds(15),
+            Self::Overview | Self::Show(_) | Self::Explain(_) => Seconds(5),
+            Self::Status | Self::List | Self::Jobs => Seconds(15),
             Self::Pools | Self::History | Self::Phases(_) | Self::Audit(_) => Seconds(60),
+            Self::Costs(..) | Self::Waits(_) => Seconds(300),
         }
     }
 
     /// Reads its answer.
     fn told(&self, answer: Value) -> Result<Told, Failure> {
         Ok(match self {
+            Self::Overview => Told::Overview(Box::new(read("overview", answer)?)),
+            Self::Costs(..) => Told::Costs(Box::new(read("costs", answer)?)),
+            Self::Waits(_) => Told::Waits(Box::new(read("waits", answer)?)),
             Self::Status => Told::Status(Box::new(read("status", answer)?)),
             Self::List => Told::List(read("list", answer)?),
             Self::Show(_) => Told::Show(Box::new(read("show", answer)?)),
@@ -109,6 +142,9 @@ pub(super) fn read<T: DeserializeOwned>(what: &'static str, answer: Value) -> Re
 /// An answer.
 #[derive(Clone, Debug)]
 enum Told {
+    Overview(Box<Overview>),
+    Costs(Box<CostsList>),
+    Waits(Box<WaitsList>),
     Status(Box<StackStatus>),
     List(InstanceList),
     Show(Box<ShownInstance>),
@@ -207,10 +243,10 @@ impl Memory {
         all?.into_iter().max()
     }
 
-    /// Since when the oldest of these is known; none where none is.
+    /// When it was told; none where it never was.
     #[must_use]
-    pub fn oldest(&self, questions: &[Question]) -> Option<Time> {
-        questions.iter().filter_map(|question| self.kept.get(question)?.at).min()
+    pub fn told_at(&self, question: &Question) -> Option<Time> {
+        self.kept.get(question)?.at
     }
 
     /// Why there is nothing newer, the first of these that has a reason.
@@ -226,11 +262,11 @@ impl Memory {
 }
 
 macro_rules! answers {
-    ($($name:ident($($argument:ident: $kind:ty)?) -> $answer:ty = $question:expr, $told:ident;)+) => {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty = $question:expr, $told:ident;)+) => {
         impl Memory {
             $(#[doc = concat!("The answer to `", stringify!($name), "`.")]
             #[must_use]
-            pub fn $name(&self $(, $argument: $kind)?) -> Option<&$answer> {
+            pub fn $name(&self $(, $argument: $kind)*) -> Option<&$answer> {
                 match self.told(&$question)? {
                     Told::$told(answer) => Some(answer),
                     _ => None,
@@ -241,6 +277,9 @@ macro_rules! answers {
 }
 
 answers! {
+    overview() -> Overview = Question::Overview, Overview;
+    costs(days: u32, by: &'static str) -> CostsList = Question::Costs(days, by), Costs;
+    waits(days: u32) -> WaitsList = Question::Waits(days), Waits;
     status() -> StackStatus = Question::Status, Status;
     list() -> InstanceList = Question::List, List;
     show(name: &str) -> ShownInstance = Question::Show(name.to_owned()), Show;

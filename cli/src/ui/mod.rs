@@ -9,8 +9,10 @@ pub mod go;
 pub mod memory;
 pub mod order;
 pub mod page;
+pub mod report;
 
 mod audit;
+mod costs;
 mod find;
 mod job;
 mod jobs;
@@ -18,8 +20,10 @@ mod machine;
 mod machines;
 mod overview;
 mod parts;
+mod plot;
 mod pools;
 mod text;
+mod waits;
 mod wants;
 
 use muster_domain::time::Time;
@@ -44,13 +48,14 @@ pub struct Serving {
 #[must_use]
 pub fn render(page: &Page, memory: &Memory, about: &About, now: Time) -> String {
     let body = match page {
-        Page::Overview => overview::body(memory),
+        Page::Overview => overview::body(memory, about, now),
         Page::Machines(filter) => machines::body(filter, memory, now),
         Page::Machine(name) => machine::body(name, memory, about, now),
         Page::Jobs(filter) => jobs::body(filter, memory, now),
         Page::Job(key) => job::body(*key, memory, about, now),
         Page::Pools => pools::body(memory, about, now),
         Page::Pool(name) => pools::one(name, memory, about, now),
+        Page::Costs { days, by } => costs::body(*days, by, memory),
         Page::Audit { back } => audit::body(*back, memory, now),
     };
     frame::page(page, body.as_ref(), memory, about, now)

@@ -114,7 +114,7 @@ impl Order {
     #[must_use]
     pub fn shown_first(&self) -> Option<Question> {
         match self {
-            Self::Switch { .. } => Some(Question::Status),
+            Self::Switch { .. } => Some(Question::Overview),
             Self::Delete { name, .. } => Some(Question::Show(name.to_string())),
             Self::Apply { .. } | Self::Restore { .. } => None,
         }

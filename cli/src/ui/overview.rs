@@ -1,86 +1,76 @@
 //! The first page: what wants somebody, how much there is, and the pools.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::{PoolStatus, StackStatus, UnservedJobs};
-use muster_domain::time::Seconds;
+use muster_control::admin::answers::{Overview, PoolStatus, UnservedJobs};
+use muster_domain::instance::Groups;
+use muster_domain::time::{Seconds, Time};
 
+use super::frame::About;
 use super::memory::Memory;
 use super::page::{Filter, Page};
-use super::parts::{none, pool, room};
+use super::parts::{Tile, none, pool, room, tiles};
 use super::text::{Said, number};
-use super::wants;
+use super::{waits, wants};
 use crate::words::span;
 
-pub(super) fn body(memory: &Memory) -> Option<Markup> {
-    let status = memory.status()?;
+pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
+    let told = memory.overview()?;
     Some(html! {
-        (wants::list(status))
-        (tiles(status))
+        (wants::list(told, about.is_read_only))
+        (sums(told))
+        @if let Some(waited) = memory.waits(2) { (waits::of_a_day(waited, now)) }
         section aria-labelledby="pools" {
             h2 #pools { "Pools" }
-            (pools(status))
+            (pools(told))
         }
     })
 }
 
-/// A figure, what belongs to it, and the rows behind it.
-struct Tile {
-    name: &'static str,
-    figure: String,
-    note: String,
-    target: Page,
-}
-
-fn tiles(status: &StackStatus) -> Markup {
-    let pools = &status.overview.pools;
+/// How much there is, each with the rows behind it.
+pub(super) fn sums(told: &Overview) -> Markup {
+    let pools = &told.pools;
     let waiting: usize = pools.iter().map(|pool| pool.waiting_jobs).sum();
     let oldest = pools.iter().filter_map(|pool| pool.oldest_waiting_job_seconds).max();
-    let live: usize = pools.iter().map(|pool| pool.live as usize).sum();
-    let max: usize = pools.iter().map(|pool| pool.max as usize).sum();
-    let ending: usize = pools.iter().map(|pool| pool.groups.ending).sum();
+    let sum = |of: fn(&PoolStatus) -> usize| pools.iter().map(of).sum::<usize>();
+    let (live, max) = (sum(|pool| pool.live as usize), sum(|pool| pool.max as usize));
+    let busy = sum(|pool| pool.groups.taken);
+    let starting = sum(|pool| pool.groups.starting + pool.groups.retrying);
+    let (free, ending) = (sum(|pool| pool.groups.free), sum(|pool| pool.groups.ending));
+    let late = pools.iter().filter(|pool| pool.late_end.is_some()).count();
     let jobs =
         |state: &str| Page::Jobs(Filter { state: Some(state.to_owned()), ..Filter::default() });
-    let machines = |state: Option<&str>| {
-        Page::Machines(Filter { state: state.map(str::to_owned), ..Filter::default() })
+    let machines =
+        |state: &str| Page::Machines(Filter { state: Some(state.to_owned()), ..Filter::default() });
+    let late =
+        if late == 0 { "none takes long".to_owned() } else { format!("late in {late} pools") };
+    let tile = |name, figure, note, target: Page| Tile {
+        name,
+        figure: number(figure),
+        note,
+        target: Some(target.address()),
     };
-    let orphans = status.orphans.len();
-    let tiles = [
-        Tile {
-            name: "Waiting jobs",
-            figure: number(waiting),
-            note: since(oldest),
-            target: jobs("waiting"),
-        },
-        Tile {
-            name: "Machines",
-            figure: number(live),
-            note: format!("of {}", number(max)),
-            target: machines(None),
-        },
-        Tile {
-            name: "Ending",
-            figure: number(ending),
-            note: format!("{} orphans", number(orphans)),
-            target: machines(Some("ending")),
-        },
-        others("Served by no pool", &status.overview.unserved, jobs("unserved")),
-        others("For approval", &status.overview.waiting_for_approval, jobs("approval")),
-    ];
-    html! {
-        ul.tiles aria-label="How much there is" {
-            @for Tile { name, figure, note, target } in &tiles {
-                li { a href=(target.address()) {
-                    span.label { (name) }
-                    span.big { (figure) }
-                    span.quiet { (note) }
-                } }
-            }
-        }
-    }
+    let (unserved, gated) = (&told.unserved, &told.waiting_for_approval);
+    tiles(
+        "How much there is",
+        &[
+            tile("Waiting jobs", waiting, since(oldest), jobs("waiting")),
+            tile(
+                "Machines",
+                live,
+                format!("of {}", number(max)),
+                Page::Machines(Filter::default()),
+            ),
+            tile("Busy or claimed", busy, format!("{} idle", number(free)), machines("busy")),
+            tile("Starting", starting, "on their way to a job".to_owned(), machines("starting")),
+            tile("Ending", ending, late, machines("ending")),
+            tile("Served by no pool", unserved.count, of(unserved), jobs("unserved")),
+            tile("For approval", gated.count, of(gated), jobs("approval")),
+        ],
+    )
 }
 
-fn others(name: &'static str, jobs: &UnservedJobs, target: Page) -> Tile {
-    Tile { name, figure: number(jobs.count), note: since(jobs.oldest_seconds), target }
+fn of(jobs: &UnservedJobs) -> String {
+    since(jobs.oldest_seconds)
 }
 
 fn since(oldest: Option<Seconds>) -> String {
@@ -88,25 +78,29 @@ fn since(oldest: Option<Seconds>) -> String {
 }
 
 /// The table of all pools.
-pub(super) fn pools(status: &StackStatus) -> Markup {
+pub(super) fn pools(told: &Overview) -> Markup {
     html! {
         table {
             thead { tr {
                 th scope="col" { "Pool" } th scope="col" { "Live / max" }
+                th.number scope="col" { "Busy" } th.number scope="col" { "Starting" } th.number scope="col" { "Idle" }
                 th.number scope="col" { "Ending" } th.number scope="col" { "Waiting" } th.number scope="col" { "Oldest" }
                 th scope="col" { "Note" }
             } }
-            tbody { @for one in &status.overview.pools { (row(one)) } }
+            tbody { @for one in &told.pools { (row(one)) } }
         }
     }
 }
 
 fn row(one: &PoolStatus) -> Markup {
+    let Groups { ending, free, retrying, starting, taken } = one.groups;
+    let groups =
+        [("Busy", taken), ("Starting", starting + retrying), ("Idle", free), ("Ending", ending)];
     html! {
         tr {
             th scope="row" { (pool(&one.name)) }
             td data-label="Live / max" { (room(one.live as usize, one.max as usize)) }
-            td.number data-label="Ending" { (number(one.groups.ending)) }
+            @for (name, count) in groups { td.number data-label=(name) { (number(count)) } }
             td.number data-label="Waiting" { (number(one.waiting_jobs)) }
             td.number data-label="Oldest" {
                 @match one.oldest_waiting_job_seconds { Some(age) => (span(age)), None => (none()) }

@@ -3,8 +3,14 @@
 use muster_domain::ids::{JobKey, PoolName};
 
 use super::fields::{Fields, address, name, part};
-use super::memory::Question;
+use super::memory::{BY, Question};
 use super::text::shown;
+
+/// The word of the ledger of orphans among the machines' kinds.
+pub const ORPHAN: &str = "orphan";
+/// As many days as costs have, if none are named; and most of them.
+const MONTH: u32 = 30;
+const MAX_DAYS: u32 = 365;
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +22,11 @@ pub enum Page {
     Job(JobKey),
     Pools,
     Pool(PoolName),
+    /// Of so many days to today.
+    Costs {
+        days: u32,
+        by: &'static str,
+    },
     /// Of the day that begins so many days before today.
     Audit {
         back: u32,
@@ -54,6 +65,13 @@ impl Page {
             }
             ("pools", None, None) => Some(Self::Pools),
             ("pools", Some(name), None) => Some(Self::Pool(name.parse().ok()?)),
+            ("costs", None, None) => {
+                let days =
+                    fields.get("since").and_then(|since| since.strip_suffix('d')?.parse().ok());
+                let days = days.filter(|days| (1..=MAX_DAYS).contains(days)).unwrap_or(MONTH);
+                let by = BY.iter().find(|(word, _)| Some(*word) == fields.get("by"));
+                Some(Self::Costs { days, by: by.map_or(BY[0].0, |(word, _)| word) })
+            }
             ("audit", None, None) => {
                 Some(Self::Audit { back: fields.parsed("back").unwrap_or_default() })
             }
@@ -72,6 +90,11 @@ impl Page {
             Self::Job(key) => format!("/jobs/{}/{}", key.repository, key.job),
             Self::Pools => "/pools".to_owned(),
             Self::Pool(name) => format!("/pools/{}", part(name.as_str())),
+            Self::Costs { days, by } => {
+                let since = if *days == MONTH { String::new() } else { format!("{days}d") };
+                let by = if *by == BY[0].0 { "" } else { by };
+                address("/costs", &[("since", &since), ("by", by)])
+            }
             Self::Audit { back: 0 } => "/audit".to_owned(),
             Self::Audit { back } => format!("/audit?back={back}"),
         }
@@ -81,15 +104,19 @@ impl Page {
     #[must_use]
     pub fn questions(&self) -> Vec<Question> {
         match self {
-            Self::Overview => vec![Question::Status],
-            Self::Machines(_) => vec![Question::List, Question::Status],
+            Self::Overview => vec![Question::Overview, Question::Waits(2)],
+            Self::Machines(filter) if filter.state.as_deref() == Some(ORPHAN) => {
+                vec![Question::List, Question::Status]
+            }
+            Self::Machines(_) => vec![Question::List],
             Self::Machine(name) => vec![Question::Show(name.clone())],
             Self::Jobs(_) => vec![Question::Jobs, Question::List],
             Self::Job(key) => vec![Question::Explain(*key)],
-            Self::Pools => vec![Question::Status, Question::Pools, Question::History],
+            Self::Pools => vec![Question::Overview, Question::Pools, Question::History],
             Self::Pool(name) => {
                 vec![Question::Status, Question::Pools, Question::Phases(name.clone())]
             }
+            Self::Costs { days, by } => vec![Question::Costs(*days, by), Question::Waits(*days)],
             Self::Audit { back } => vec![Question::Audit(*back)],
         }
     }

@@ -84,6 +84,33 @@ pub(super) fn room(live: usize, max: usize) -> Markup {
     }
 }
 
+/// A figure, what belongs to it, and the rows behind it.
+pub(super) struct Tile {
+    pub name: &'static str,
+    pub figure: String,
+    pub note: String,
+    pub target: Option<String>,
+}
+
+/// Figures beside each other.
+pub(super) fn tiles(label: &str, all: &[Tile]) -> Markup {
+    let inner = |tile: &Tile| {
+        html! {
+            span.label { (tile.name) }
+            span.big { (tile.figure) }
+            span.quiet { (tile.note) }
+        }
+    };
+    html! {
+        ul.tiles aria-label=(label) { @for tile in all { li {
+            @match &tile.target {
+                Some(target) => a href=(target) { (inner(tile)) },
+                None => div { (inner(tile)) },
+            }
+        } } }
+    }
+}
+
 /// A part of something's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use muster_control::admin::To;
-use muster_control::admin::answers::{PoolStatus, PoolsHistory, ShownPools, StackStatus};
+use muster_control::admin::answers::{Overview, PoolStatus, PoolsHistory, ShownPools, StackStatus};
 use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Pace;
@@ -22,20 +22,20 @@ use crate::words::{clock, seconds, span};
 
 /// All of them.
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
-    let status = memory.status()?;
+    let told = memory.overview()?;
     Some(html! {
-        (overview::pools(status))
-        (switches(status, about))
+        (overview::pools(told))
+        (switches(told, about))
         @if let Some(set) = memory.pools() { (in_force(set, about, now)) }
         @if let Some(history) = memory.history() { (versions(history, about, now)) }
     })
 }
 
 /// What holds the whole stack back.
-fn switches(status: &StackStatus, about: &About) -> Markup {
+fn switches(told: &Overview, about: &About) -> Markup {
     let switches = [
-        ("Launches", Switched::Launches, &status.overview.switches.launches),
-        ("Deletes", Switched::Deletes, &status.overview.switches.deletes),
+        ("Launches", Switched::Launches, &told.switches.launches),
+        ("Deletes", Switched::Deletes, &told.switches.deletes),
     ];
     html! {
         section aria-labelledby="switches" {

@@ -97,7 +97,7 @@ fn below(told: &CostsList, of_machines: bool) -> Vec<Vec<Text>> {
     rows
 }
 
-fn notes(told: &CostsList) -> Vec<Text> {
+pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
     let mut notes = Vec::new();
     let CostsList { all, unpriced, .. } = told;
     if told.left_out > 0 {

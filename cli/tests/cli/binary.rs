@@ -94,7 +94,7 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 32] = [
+    let commands: [&[&str]; 33] = [
         &[],
         &["status"],
         &["doctor"],
@@ -104,6 +104,7 @@ fn help_is_as_recorded() {
         &["show"],
         &["watch"],
         &["ui"],
+        &["report"],
         &["logs"],
         &["alarms"],
         &["dead-letters"],

@@ -7,7 +7,7 @@ use muster_cli::ui::frame::About;
 use muster_cli::ui::memory::{Memory, Question};
 use muster_cli::ui::order::Order;
 use muster_cli::ui::page::Page;
-use muster_cli::ui::render;
+use muster_cli::ui::{render, report};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
@@ -33,7 +33,11 @@ fn page(address: &str) -> Page {
 /// What the function says to a question.
 fn answer(question: &Question) -> Value {
     match question {
+        Question::Overview => overview(),
         Question::Status => drawn("status"),
+        Question::Costs(..) => recorded("costs"),
+        Question::Waits(2) => recorded("waits_by_the_hour"),
+        Question::Waits(_) => recorded("waits"),
         Question::List => drawn("list"),
         Question::Show(_) => recorded("show"),
         Question::Jobs => drawn("jobs"),
@@ -47,6 +51,16 @@ fn answer(question: &Question) -> Value {
         }
         Question::Audit(_) => recorded("audit"),
     }
+}
+
+/// The drawn status, without what only the careful answer has.
+fn overview() -> Value {
+    let mut answer = drawn("status");
+    for field in ["cooldowns", "switched", "app", "entities", "orphans"] {
+        answer.as_object_mut().expect("fields").remove(field);
+    }
+    answer["wants"] = recorded("overview")["wants"].clone();
+    answer
 }
 
 /// All that a page asks for, answered a while ago.
@@ -71,7 +85,7 @@ fn lines(html: &str) -> String {
     format!("<main{}\n", main.replace("><", ">\n<"))
 }
 
-const ADDRESSES: [&str; 10] = [
+const ADDRESSES: [&str; 12] = [
     "/",
     "/machines",
     "/machines?state=orphan",
@@ -80,6 +94,8 @@ const ADDRESSES: [&str; 10] = [
     "/jobs/1/2",
     "/pools",
     "/pools/gpu",
+    "/costs",
+    "/costs?since=7d&by=pool",
     "/audit",
     "/audit?back=3",
 ];
@@ -91,6 +107,7 @@ fn pages_are_as_recorded() {
         ("machines", "/machines"),
         ("machine", "/machines/small-l0-0"),
         ("jobs", "/jobs"),
+        ("costs", "/costs"),
     ] {
         compare(&format!("ui_{name}.html"), &lines(&shown(address)));
     }
@@ -331,7 +348,7 @@ fn without_an_answer_the_last_one_stays_with_its_age() {
     let page = page("/");
     let mut memory = known(&page, |answer| answer);
     let failure = Failure::NoAnswer { function: "ci-admin".to_owned() };
-    memory.learn(&Question::Status, Err(failure.clone()), NOW);
+    memory.learn(&Question::Overview, Err(failure.clone()), NOW);
     let html = render(&page, &memory, &about(), NOW);
     for told in
         ["3 s old", "No newer answer since", "ci-admin did not answer in time.", "Wants you"]
@@ -339,7 +356,7 @@ fn without_an_answer_the_last_one_stays_with_its_age() {
         assert!(html.contains(told), "{told}: {html}");
     }
     let mut memory = Memory::default();
-    memory.learn(&Question::Status, Err(failure), NOW);
+    memory.learn(&Question::Overview, Err(failure), NOW);
     let html = render(&page, &memory, &about(), NOW);
     assert!(
         html.contains("ci-admin did not answer in time.") && !html.contains("No newer"),
@@ -349,18 +366,18 @@ fn without_an_answer_the_last_one_stays_with_its_age() {
 
 #[test]
 fn a_question_is_asked_once_at_a_time_and_anew_behind_an_order() {
-    let (mut memory, question) = (Memory::default(), Question::Status);
+    let (mut memory, question) = (Memory::default(), Question::Overview);
     let all = [question.clone()];
     assert!(memory.is_due(&question, NOW) && memory.is_wanting(&all));
     assert!(!memory.is_due(&question, NOW + Seconds(60)), "it is on its way");
-    memory.learn(&question, Ok(drawn("status")), NOW + Seconds(1));
+    memory.learn(&question, Ok(overview()), NOW + Seconds(1));
     assert!(!memory.is_due(&question, NOW + Seconds(4)) && !memory.is_wanting(&all));
     assert!(memory.is_due(&question, NOW + Seconds(5)), "it is five seconds old");
     memory.expire(NOW + Seconds(6));
-    memory.learn(&question, Ok(drawn("status")), NOW + Seconds(7));
+    memory.learn(&question, Ok(overview()), NOW + Seconds(7));
     assert!(memory.is_wanting(&all), "that answer was made before the order");
     assert!(memory.is_due(&question, NOW + Seconds(7)));
-    memory.learn(&question, Ok(drawn("status")), NOW + Seconds(8));
+    memory.learn(&question, Ok(overview()), NOW + Seconds(8));
     assert!(!memory.is_wanting(&all));
 }
 
@@ -372,4 +389,21 @@ fn read_only_has_no_buttons() {
         let html = render(&page, &known(&page, |answer| answer), &about, NOW);
         assert!(!html.contains("/confirm/") && !html.contains("method=\"post\""), "{address}");
     }
+}
+
+#[test]
+fn a_report_stands_by_itself() {
+    let mut memory = Memory::default();
+    for question in report::questions(7) {
+        memory.is_due(&question, NOW);
+        memory.learn(&question, Ok(answer(&question)), NOW);
+    }
+    let html = report::page(7, &memory, &about(), NOW);
+    for told in ["Wants you", "Wait until the first step", "Costs, ", "Pools", "<style>"] {
+        assert!(html.contains(told), "{told}");
+    }
+    for other in ["<script", " href=\"", "src=", "/confirm/"] {
+        assert!(!html.contains(other), "{other}");
+    }
+    compare("ui_report.html", &lines(&html));
 }

@@ -30,7 +30,7 @@ impl Served {
             let body = request.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
             let request: Value = serde_json::from_str(body).expect("a request");
             let answer = match request["action"].as_str().expect("an action") {
-                "status" => drawn("status"),
+                "overview" => recorded("overview"),
                 "list" => drawn("list"),
                 "show" => recorded("show"),
                 "delete" if request["dry_run"] == true => recorded("delete_dry_run"),
@@ -154,9 +154,15 @@ fn read_only_serves_no_question_of_an_order() {
 #[test]
 fn the_command_asks_before_it_serves() {
     let told = [
-        Fake::of([recorded("status"), recorded("error_unavailable")])
+        Fake::of([recorded("overview"), recorded("error_unavailable")])
             .run(&["ui", "--port", "8080", "--by", "mira"]),
         Fake::of([recorded("error_unavailable")]).run(&["ui", "--read-only", "--no-open"]),
     ];
+    let report = [recorded("overview"), recorded("costs"), recorded("waits")];
+    let report = Fake::of(report).run(&["report", "--since", "7d"]);
+    assert!(
+        report.contains("\"action\":\"costs\"") && report.contains("<!DOCTYPE html>"),
+        "{report}"
+    );
     compare("run_ui.txt", &told.join("\n"));
 }

@@ -15,6 +15,7 @@ use muster_cli::ui::memory::Question;
 use muster_cli::ui::order::Order;
 use muster_cli::ui::page::Page;
 use muster_cli::ui::{frame, render};
+use muster_cli::views::costs::csv;
 use tokio::time::timeout;
 
 use super::{Ui, live};
@@ -31,6 +32,7 @@ pub(super) async fn looks(ui: &Arc<Ui>, knock: &Knock) -> Response<Body> {
     }
     match knock.path.as_str() {
         "/live" => live::stream(ui, &fields),
+        "/costs.csv" => tells(ui, &fields).await,
         "/go" => goes(ui, fields.get("name").unwrap_or_default()).await,
         "/refresh" => {
             ui.memory().expire(now());
@@ -88,6 +90,21 @@ async fn goes(ui: &Arc<Ui>, text: &str) -> Response<Body> {
         [] => html(404, go::lost(&go::hidden(&address), &ui.about)),
         [(key, _)] => to(&Page::Job(*key).address()),
         several => html(200, go::choice(several, &ui.about)),
+    }
+}
+
+/// Costs for a spreadsheet.
+async fn tells(ui: &Arc<Ui>, fields: &Fields) -> Response<Body> {
+    let page = Page::read("/costs", fields);
+    let Some(Page::Costs { days, by }) = page else {
+        return refused(404, "There is nothing here.");
+    };
+    knows(ui, &[Question::Costs(days, by)]).await;
+    let told = ui.memory().costs(days, by).map(csv);
+    let headers = [("content-disposition", "attachment; filename=\"costs.csv\"")];
+    match told {
+        Some(text) => with(200, &headers, "text/csv; charset=utf-8", text),
+        None => refused(502, "The stack has not answered. The page of costs says why."),
     }
 }
 

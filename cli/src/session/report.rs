@@ -1,0 +1,42 @@
+//! `report`: a page to be kept or sent on.
+
+use muster_domain::time::Time;
+use muster_domain::usage::Date;
+use serde_json::Value;
+
+use super::{Session, World};
+use crate::args::Report;
+use crate::failure::Failure;
+use crate::ui::frame::About;
+use crate::ui::memory::Memory;
+use crate::ui::report;
+
+const DAY: i64 = 86_400_000;
+
+impl<W: World> Session<'_, W> {
+    pub(super) async fn report(&mut self, order: &Report) -> Result<String, Failure> {
+        let now = self.world.now();
+        let days = days(order.since.day(now), now);
+        let mut memory = Memory::default();
+        let mut stack: Option<(String, String)> = None;
+        for question in report::questions(days) {
+            let answer: Value = self.answer(&question.request(now)).await?;
+            let text = |name: &str| Some(answer.get(name)?.as_str()?.to_owned());
+            stack = stack.or_else(|| Some((text("stack")?, text("release")?)));
+            memory.is_due(&question, now);
+            memory.learn(&question, Ok(answer), now);
+            if let Some((_, failure)) = memory.failed(&[question]) {
+                return Err(failure.clone());
+            }
+        }
+        let (stack, release) = stack.unwrap_or_default();
+        let about = About { stack, release, region: self.world.region(), ..About::default() };
+        Ok(report::page(days, &memory, &about, now))
+    }
+}
+
+/// How many days these are, today among them.
+fn days(first: Date, now: Time) -> u32 {
+    let millis = now.as_millis() - first.begin().as_millis();
+    u32::try_from(millis / DAY + 1).unwrap_or(1)
+}

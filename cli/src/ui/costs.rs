@@ -1,0 +1,132 @@
+//! What machines cost, and for whom.
+
+use maud::{Markup, html};
+use muster_control::admin::answers::CostsList;
+use muster_domain::usage::{Parts, Sum};
+
+use super::memory::{BY, Memory};
+use super::page::Page;
+use super::parts::{Tile, none, tiles};
+use super::plot::{Bar, bars};
+use super::text::Said;
+use super::waits;
+use crate::money::{dollars, share, thousands};
+use crate::views::costs::notes;
+
+const SPANS: [(u32, &str); 3] = [(7, "7 d"), (30, "30 d"), (365, "A year")];
+
+pub(super) fn body(days: u32, by: &'static str, memory: &Memory) -> Option<Markup> {
+    let told = memory.costs(days, by)?;
+    let at = |days, by| Page::Costs { days, by }.address();
+    Some(html! {
+        div.find {
+            nav aria-label="How far back" { ul { @for (span, name) in SPANS {
+                li { a href=(at(span, by)) aria-current=[(span == days).then_some("true")] { (name) } }
+            } } }
+            nav aria-label="What the rows are of" { ul { @for (word, _) in BY {
+                li { a href=(at(days, word)) aria-current=[(word == by).then_some("true")] { "by " (word) } }
+            } } }
+        }
+        (told_of(told))
+        p.quiet {
+            a href=(super::fields::address("/costs.csv", &[("since", &format!("{days}d")), ("by", by)])) { "As CSV" }
+            " · As a command: " code { "muster costs --since " (days) "d --by " (by) }
+        }
+        @if let Some(waited) = memory.waits(days) { (waits::of_pools(waited)) }
+    })
+}
+
+/// Sums, days, rows, and what is not in them.
+pub(super) fn told_of(told: &CostsList) -> Markup {
+    html! {
+        @if told.all.machines == 0 {
+            p.empty { "No machine has ended in this time. What a machine cost stands here when it has ended." }
+        } @else {
+            (tiles("What it came to", &sums(&told.all)))
+            section aria-labelledby="days" { h2 #days { "Day by day" } (of_days(told)) }
+            section aria-labelledby="rows" { h2 #rows { "By " (BY.iter().find(|(_, by)| *by == told.by).map_or("name", |(word, _)| word)) } (rows(told)) }
+        }
+        ul.evidence.quiet { @for note in notes(told) { li { (Said(note.text())) } } }
+    }
+}
+
+fn sums(all: &Sum) -> [Tile; 4] {
+    let (whole, Parts { idle, vain, .. }) = (all.money.sum(), all.money);
+    let tile = |name, figure, note| Tile { name, figure, note, target: None };
+    let saved = all.on_demand.saturating_sub(all.spot);
+    let of_a_minute = whole.checked_div(all.minutes).map_or_else(|| "–".to_owned(), dollars);
+    [
+        tile("Dollars", dollars(whole), format!("{} machines", thousands(all.machines))),
+        tile("Saved by spot", dollars(saved), format!("of {} on demand", dollars(all.on_demand))),
+        tile(
+            "For nothing",
+            dollars(idle + vain),
+            format!("{} of all, idle or in vain", share(idle + vain, whole)),
+        ),
+        tile(
+            "A job's minute",
+            of_a_minute,
+            format!("{} minutes of {} jobs", thousands(all.minutes), thousands(all.jobs)),
+        ),
+    ]
+}
+
+fn of_days(told: &CostsList) -> Markup {
+    let bar = |day: &muster_control::admin::answers::CostsOfDay| {
+        let Parts { start, work, end, idle, vain } = day.money;
+        let title =
+            format!("{}: {}, {} jobs", day.date, dollars(day.money.sum()), thousands(day.jobs));
+        Bar {
+            title,
+            parts: vec![("work", work), ("boot", start + end), ("idle", idle), ("end", vain)],
+        }
+    };
+    let all: Vec<Bar> = told.days.iter().map(bar).collect();
+    let legend =
+        [("work", "work"), ("boot", "start and end"), ("idle", "idle"), ("end", "in vain")];
+    html! {
+        (bars("Dollars of each day", &all, dollars))
+        ul.legend { @for (class, name) in legend { li { span class={ "key " (class) } aria-hidden="true" {} (name) } } }
+        details #days-table {
+            summary { "As a table" }
+            table {
+                thead { tr { th scope="col" { "Day" } th.number scope="col" { "Jobs" } th.number scope="col" { "Dollars" } } }
+                tbody { @for day in told.days.iter().rev().filter(|day| day.money.sum() > 0) { tr {
+                    th scope="row" { (day.date) }
+                    td.number data-label="Jobs" { (thousands(day.jobs)) }
+                    td.number data-label="Dollars" { (dollars(day.money.sum())) }
+                } } }
+            }
+        }
+    }
+}
+
+fn rows(told: &CostsList) -> Markup {
+    let whole = told.all.money.sum();
+    let rest = &told.rest;
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "Name" } th.number scope="col" { "Jobs" } th.number scope="col" { "Minutes" }
+                th.number scope="col" { "Dollars" } th.number scope="col" { "Of all" }
+            } }
+            tbody {
+                @for one in &told.rows { (row(&one.name, &one.sum, whole)) }
+                @if rest.machines > 0 { (row("of no job: idle, in vain, or unknown", rest, whole)) }
+            }
+        }
+    }
+}
+
+fn row(name: &str, sum: &Sum, whole: u64) -> Markup {
+    let money = sum.money.sum();
+    html! {
+        tr {
+            th.free scope="row" { (Said(name)) }
+            td.number data-label="Jobs" { (thousands(sum.jobs)) }
+            td.number data-label="Minutes" { (thousands(sum.minutes)) }
+            td.number data-label="Dollars" { @if sum.unpriced == sum.machines { "no price" } @else { (dollars(money)) } }
+            td.number data-label="Of all" { @if sum.unpriced == sum.machines { (none()) } @else { (share(money, whole)) } }
+        }
+    }
+}

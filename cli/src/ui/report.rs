@@ -1,0 +1,38 @@
+//! A week on one page, to be kept or sent on.
+
+use maud::html;
+use muster_domain::time::Time;
+
+use super::frame::{About, alone};
+use super::memory::{Memory, Question};
+use super::text::Said;
+use super::{costs, overview, waits, wants};
+use crate::words::minute;
+
+/// What has to be known for so many days.
+#[must_use]
+pub fn questions(days: u32) -> Vec<Question> {
+    vec![Question::Overview, Question::Costs(days, "repository"), Question::Waits(days)]
+}
+
+/// The page.
+#[must_use]
+pub fn page(days: u32, memory: &Memory, about: &About, now: Time) -> String {
+    let About { stack, region, release, .. } = about;
+    let title = format!("{stack} in {region}, {days} days to {}", minute(now));
+    let body = html! {
+        div.head { h1 { (Said(stack)) " in " (region) } p.age { (minute(now)) ", release " (release) } }
+        @if let Some(told) = memory.overview() {
+            (wants::list(told, true))
+            (overview::sums(told))
+        }
+        @if let Some(waited) = memory.waits(days) { (waits::of_pools(waited)) }
+        @if let Some(cost) = memory.costs(days, "repository") {
+            section aria-labelledby="costs" { h2 #costs { "Costs, " (cost.from) " to " (cost.to) } (costs::told_of(cost)) }
+        }
+        @if let Some(told) = memory.overview() {
+            section aria-labelledby="pools" { h2 #pools { "Pools" } (overview::pools(told)) }
+        }
+    };
+    alone(&title, &body)
+}
