@@ -25,7 +25,7 @@ QUEUES = f"arn:aws:sqs:{HERE}:{STACK}-"
 JOBS, LAUNCH, REAP = (f"{QUEUES}{queue}Queue-1ABC" for queue in ("Jobs", "Launch", "Reap"))
 JOBS_DLQ, LAUNCH_DLQ, REAP_DLQ = (f"{QUEUES}{queue}DeadLetters-1ABC" for queue in ("Jobs", "Launch", "Reap"))
 SECRETS = f"arn:aws:secretsmanager:{HERE}:secret:{STACK}/"
-WEBHOOK_SECRET, APP_KEY = f"{SECRETS}webhook-secret-a1B2c3", f"{SECRETS}app-key-a1B2c3"
+WEBHOOK_SECRET, APP_KEY, NOTICES = (f"{SECRETS}{secret}-a1B2c3" for secret in ("webhook-secret", "app-key", "notices"))
 TABLES = f"arn:aws:dynamodb:{HERE}:table/{STACK}-"
 INSTANCES, JOBS_TABLE, CONTROL, USAGE = (f"{TABLES}{t}Table-1ABC" for t in ("Instances", "Jobs", "Control", "Usage"))
 INSTANCE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/{STACK}-InstanceRole-1ABC"
@@ -164,6 +164,8 @@ FACTS = [
     ("Reaper", "Allow", "sqs:SendMessage", LAUNCH, {}),
     ("Reaper", "Deny", "sqs:SendMessage", JOBS, {}),
     ("Reaper", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
+    ("Reaper", "Allow", "secretsmanager:GetSecretValue", NOTICES, {}),
+    ("Reaper", "Allow", "secretsmanager:GetSecretValue", f"{SECRETS}notices", {}),
     ("Reaper", "Allow", "dynamodb:Query", f"{INSTANCES}/index/due", {}),
     ("Reaper", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
     ("Reaper", "Allow", "dynamodb:PutItem", USAGE, {}),
@@ -201,6 +203,7 @@ FACTS = [
     ("RunnerApi", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
     ("RunnerApi", "Deny", "sqs:ReceiveMessage", REAP, {}),
     ("RunnerApi", "Deny", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
+    ("RunnerApi", "Deny", "secretsmanager:GetSecretValue", NOTICES, {}),
     ("RunnerApi", "Deny", "dynamodb:DeleteItem", CONTROL, AUDIT),
     ("RunnerApi", "Allow", "dynamodb:PutItem", CONTROL, AUDIT),
     ("RunnerApi", "Allow", "dynamodb:PutItem", CONTROL, {"dynamodb:LeadingKeys": ["cooldowns"]}),

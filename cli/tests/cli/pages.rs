@@ -73,6 +73,7 @@ fn with_wants(answer: Value) -> Value {
         troubles: &troubles,
         cooldowns: told.cooldowns.as_deref().unwrap_or_default(),
         orphans: &told.orphans,
+        notices: None,
     });
     json!(told)
 }

@@ -12,7 +12,8 @@ use muster_control::context::{Context, Ports};
 use muster_control::jobs::recover::{Recover, RecoveryReport};
 use muster_control::launches::pass::last_call;
 use muster_control::metrics::Metric;
-use muster_control::ports::{Compute, Directory, PriceList};
+use muster_control::notices::Notifier;
+use muster_control::ports::{Compute, Directory, PriceList, Receiver};
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
@@ -60,12 +61,13 @@ impl Trigger {
 }
 
 /// Handles either trigger, in a context with the settings of the parameters. `deadline` is when
-/// Lambda stops the invocation.
+/// Lambda stops the invocation; `receiver` is told notices.
 ///
 /// # Errors
 /// When the event is neither, or the sweep cannot read the set of pools.
 pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     context: Context<'_, P>,
+    receiver: &impl Receiver,
     event: Value,
     deadline: Time,
     now: impl Fn() -> Time,
@@ -75,7 +77,7 @@ pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
         Trigger::Batch => {
             Box::pin(batch(context, serde_json::from_value(event)?, deadline, now)).await
         }
-        Trigger::Tick => Box::pin(sweep(context, deadline, now)).await,
+        Trigger::Tick => Box::pin(sweep(context, receiver, deadline, now)).await,
     }
 }
 
@@ -84,6 +86,7 @@ const LAST: Seconds = Seconds(5);
 
 async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     context: Context<'_, P>,
+    receiver: &impl Receiver,
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
@@ -98,11 +101,12 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     let left = (deadline - LAST).since(now());
     // Side by side: neither waits for the other's service, and the gauges for neither.
     let (recover, ledger, owner) = (Recover { context }, Ledger { context }, AppOwner { context });
-    let (inquiry, ended, owned, sums) = tokio::join!(
+    let (inquiry, ended, owned, sums, untold) = tokio::join!(
         in_time(left, recover.run(&silent, &report.troubles, now())),
         in_time(left, ledger.work(orphans, last_call(begun, deadline), &now)),
         in_time(left, owner.look(report.is_owner_doubted)),
         sums(context, &report.kinds, left, &now),
+        in_time(left, tell(context, receiver, &now)),
     );
     // Where GitHub takes too long, the next sweep asks again.
     if let Some(Err(error)) = owned {
@@ -117,12 +121,15 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
         problems: vec!["EC2 takes too long; the next sweep goes on with the orphans".to_owned()],
         ..LedgerReport::default()
     });
+    // No alarm watches it: who is silent delays nothing.
+    let untold: Vec<String> = untold.flatten().into_iter().collect();
     tracing::info!(
         ?inquiry,
         ?ended,
         "asked GitHub for what was lost, and worked the orphan ledger"
     );
-    let problems = [report.problems.as_slice(), &inquiry.problems, &ended.problems, &sums].concat();
+    let problems =
+        [report.problems.as_slice(), &inquiry.problems, &ended.problems, &sums, &untold].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
     let metrics = [report.metrics(), inquiry.metrics()].concat();
@@ -152,6 +159,18 @@ async fn sums<P: Ports<Compute: PriceList>>(
         None => problems.push("days of usage take too long; tomorrow has them anew".to_owned()),
     }
     problems
+}
+
+/// Tells what somebody should look at, if somebody is told. What is wrong, if anything is.
+async fn tell<P: Ports>(
+    context: Context<'_, P>,
+    receiver: &impl Receiver,
+    now: &impl Fn() -> Time,
+) -> Option<String> {
+    let notifier = Notifier { context, receiver };
+    let error = notifier.tell(now()).await.err()?;
+    tracing::error!(error = with_causes(&error), "failed to tell notices");
+    Some(format!("notices: {}", with_causes(&error)))
 }
 
 /// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its

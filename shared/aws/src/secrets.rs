@@ -72,6 +72,24 @@ pub async fn app(config: &SdkConfig, id: &str) -> Result<SecretString, SecretErr
     Ok(text.unwrap_or_default().into())
 }
 
+/// Reads a secret that an operator may have made; none where there is none.
+///
+/// Secrets Manager may answer for one that is not there that its name is denied: whether it does is
+/// not documented, and it means the same here.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn optional(config: &SdkConfig, id: &str) -> Result<Option<SecretString>, SecretError> {
+    let answer = match get(&Client::new(config), id, CURRENT).await {
+        Err(SecretError::Unavailable { why, .. }) if with_causes(&why).contains(DENIED) => {
+            tracing::debug!(error = with_causes(&why), "took a secret that is denied for none");
+            None
+        }
+        answer => answer?,
+    };
+    Ok(answer.and_then(|answer| answer.secret_string().map(|text| text.to_owned().into())))
+}
+
 /// Puts another value into a secret. They are written here alone.
 ///
 /// # Errors
@@ -241,6 +259,7 @@ impl State {
 }
 
 const FILE: &str = "webhook-secret.txt";
+const DENIED: &str = "AccessDeniedException";
 const CURRENT: &str = "AWSCURRENT";
 const PREVIOUS: &str = "AWSPREVIOUS";
 

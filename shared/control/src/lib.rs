@@ -12,6 +12,7 @@ pub mod hidden;
 pub mod jobs;
 pub mod launches;
 pub mod metrics;
+pub mod notices;
 pub mod pools;
 pub mod ports;
 pub mod reaps;

@@ -97,4 +97,8 @@ timings! {
     /// How long after a pool's configuration was first seen such refusals are taken for EC2 not
     /// knowing it yet.
     settling_seconds = 600,
+    /// How long something must last before it is told as a notice, unless it is an error.
+    notice_settle_seconds = 120,
+    /// How long it must be over before that is told.
+    notice_over_seconds = 600,
 }

@@ -1,6 +1,7 @@
 //! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
 
 use muster_control::causes::Cause;
+use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
@@ -33,6 +34,10 @@ impl Operations for DynamoTable {
 
     async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError> {
         self.reader().record(keys::INQUIRIES.to_owned()).await
+    }
+
+    async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError> {
+        self.reader().record(keys::NOTICES.to_owned()).await
     }
 
     async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {

@@ -3,6 +3,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::causes::Cause;
+use muster_control::notices::Notices;
 use muster_control::ports::ReadError;
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
@@ -398,6 +399,18 @@ impl Record for Inquiries {
 
     fn key(&self) -> String {
         keys::INQUIRIES.to_owned()
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+impl Record for Notices {
+    const PLACE: Place = Place::Control;
+
+    fn key(&self) -> String {
+        keys::NOTICES.to_owned()
     }
 
     fn marks(&self, _: &Timings) -> Marks {

@@ -34,6 +34,7 @@ pub use self::request::{
     GithubRequest, HookOrder, LinesRequest, PoolsRequest, Request, Rotated, SwitchRequest, To,
     VERSION, WaitsRequest, read,
 };
+pub use self::status::wanted;
 use crate::causes::Cause;
 use crate::context::{Context, Ports};
 use crate::ports::{AppSetup, Catalogue, Directory, Instances as _, ReadError, Table as _, Write};

@@ -7,6 +7,7 @@ mod compute;
 mod github;
 mod prices;
 mod queue;
+mod receiver;
 mod setup;
 mod table;
 mod unavailable;
@@ -21,6 +22,7 @@ pub use self::github::{
 };
 pub use self::prices::{PriceList, SpotPrices};
 pub use self::queue::{Queue, QueueError};
+pub use self::receiver::Receiver;
 pub use self::setup::{
     AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError, MadeApp,
     SigningSecret,

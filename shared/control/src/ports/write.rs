@@ -15,6 +15,8 @@ use muster_domain::stored::Change;
 use muster_domain::switches::Switches;
 use muster_domain::usage::{Line, PartOfDay, Prices};
 
+use crate::notices::Notices;
+
 /// A part of a commit. Records are written whole; each write names the version that it replaces,
 /// and a commit of several is all or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub enum Write {
     Cooldowns(Change<Cooldowns>),
     /// Which repositories GitHub is to be asked about.
     Inquiries(Change<Inquiries>),
+    /// What was told to whoever is told notices.
+    Notices(Box<Change<Notices>>),
     /// The set of pools.
     Pools(Box<Change<PoolSet>>),
     /// Keeps a version of the set beside the present one. It must not exist.
@@ -152,6 +156,12 @@ impl From<Change<Cooldowns>> for Write {
 impl From<Change<Inquiries>> for Write {
     fn from(change: Change<Inquiries>) -> Self {
         Self::Inquiries(change)
+    }
+}
+
+impl From<Change<Notices>> for Write {
+    fn from(change: Change<Notices>) -> Self {
+        Self::Notices(Box::new(change))
     }
 }
 

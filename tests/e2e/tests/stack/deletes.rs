@@ -106,7 +106,9 @@ async fn climb(test: &Test, stack: &Stack) -> Result<Vec<u64>> {
 }
 
 pub(super) async fn forever(test: Test) -> Result<()> {
-    let stack = test.stack(&[]).await?;
+    let stack = test.stack(&[("notice_over_seconds", "3")]).await?;
+    let receiver = format!("notices/{}", stack.name);
+    tell_notices(&stack, &receiver).await?;
     let _sweeps = stack.ticker(Duration::from_secs(2));
     let (name, machine) = idle_instance(&stack).await?;
     let outage = terminate_fails(&stack, None).await?;
@@ -137,7 +139,42 @@ pub(super) async fn forever(test: Test) -> Result<()> {
     }
     until_measured(&stack, "Orphans", 0.0).await?;
     test.shows("EC2 healed: the sweep terminated both orphans and struck them from the ledger");
+    until_told(&test, &stack, &receiver).await?;
     stack.no_dead_letters().await
+}
+
+/// The world is who is told.
+async fn tell_notices(stack: &Stack, receiver: &str) -> Result<()> {
+    let told = format!("json {}/{receiver}", stack.env.get("WORLD_CONTROL_URL")?);
+    let secret = json!({ "Name": format!("{}/notices", stack.name), "SecretString": told });
+    stack.aws.json("secretsmanager", "secretsmanager.CreateSecret", &secret).await?;
+    Ok(())
+}
+
+/// Two notices of the orphans, one when they began and one when they were over, behind a first call
+/// that says whose notices come here.
+async fn until_told(test: &Test, stack: &Stack, receiver: &str) -> Result<()> {
+    let told = wait_for("the end of the orphans to be told", 40, async || {
+        let messages = stack.world.list(receiver).await?;
+        let notices: Vec<Value> = messages
+            .iter()
+            .flat_map(|message| message["notices"].as_array().cloned().unwrap_or_default())
+            .filter(|notice| notice["key"] == "orphans")
+            .collect();
+        let firsts = messages.iter().filter(|message| message["first"] == true).count();
+        ensure!(firsts <= 1, "{firsts} first calls: {messages:?}");
+        let is_over = notices.iter().any(|notice| notice["what"] == "over");
+        let state = format!("{notices:?}");
+        Ok(Seen::from(is_over.then_some(notices), || state))
+    })
+    .await?;
+    let what: Vec<String> = told.iter().map(|notice| id(&notice["what"])).collect();
+    ensure!(what == ["begun", "over"], "told {told:?}");
+    test.shows(format!(
+        "told once when it began: {}; and once when it was over",
+        id(&told[0]["sentence"])
+    ));
+    Ok(())
 }
 
 /// Attempt follows attempt, nothing is given up, and the age that the alarm watches rises.

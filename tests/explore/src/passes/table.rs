@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use muster_control::notices::Notices;
 use muster_control::ports::{
     CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,
     Usage, Write,
@@ -154,6 +155,9 @@ impl Operations for Replayed<'_> {
     }
     async fn inquiries(&self) -> Read<Option<Stored<Inquiries>>> {
         unreachable!("the sweep alone asks")
+    }
+    async fn notices(&self) -> Read<Option<Stored<Notices>>> {
+        unreachable!("the sweep alone tells notices")
     }
     async fn pool_set(&self) -> Read<Option<Stored<PoolSet>>> {
         Ok(None)

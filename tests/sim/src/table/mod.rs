@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 
+use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
@@ -72,6 +73,8 @@ pub struct Tables {
     pub cooldowns: Option<Stored<Cooldowns>>,
     /// Which repositories GitHub is to be asked about.
     pub inquiries: Option<Stored<Inquiries>>,
+    /// What was told as notices.
+    pub notices: Option<Stored<Notices>>,
     /// The set of pools that was applied last.
     pub pools: Option<Stored<PoolSet>>,
     /// Its versions.
@@ -110,6 +113,7 @@ enum Item<'a> {
     Switches,
     Cooldowns,
     Inquiries,
+    Notices,
     Pools,
     PoolsVersion(u64),
     Audit(usize),
@@ -132,6 +136,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::Switches(_) => Item::Switches,
         Write::Cooldowns(_) => Item::Cooldowns,
         Write::Inquiries(_) => Item::Inquiries,
+        Write::Notices(_) => Item::Notices,
         Write::Pools(_) => Item::Pools,
         Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
         Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
@@ -164,6 +169,7 @@ impl Tables {
             switches: None,
             cooldowns: None,
             inquiries: None,
+            notices: None,
             pools: None,
             pool_versions: BTreeMap::new(),
             page: 40,
@@ -233,6 +239,7 @@ impl Tables {
             Write::Switches(next) => is_replaced(self.switches.as_ref(), next),
             Write::Cooldowns(next) => is_replaced(self.cooldowns.as_ref(), next),
             Write::Inquiries(next) => is_replaced(self.inquiries.as_ref(), next),
+            Write::Notices(next) => is_replaced(self.notices.as_ref(), next),
             Write::Pools(next) => is_replaced(self.pools.as_ref(), next),
             Write::Prices(next) => is_replaced(self.prices.as_ref(), next),
             Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
@@ -300,6 +307,7 @@ impl Tables {
                 Write::Switches(next) => self.switches = Some(written(next)),
                 Write::Cooldowns(next) => self.cooldowns = Some(written(next)),
                 Write::Inquiries(next) => self.inquiries = Some(written(next)),
+                Write::Notices(next) => self.notices = Some(written(next)),
                 Write::Pools(next) => {
                     self.index.know(&next.pools);
                     self.pools = Some(written(next));
@@ -397,6 +405,7 @@ fn is_too_large(write: &Write) -> bool {
         Write::Job(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Switches(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Pools(next) => serde_json::to_writer(&mut length, next.next()),
+        Write::Notices(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Prices(next) => serde_json::to_writer(&mut length, next.next()),
         Write::UsageDay(part) => serde_json::to_writer(&mut length, part),
         _ => Ok(()),

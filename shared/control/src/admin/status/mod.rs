@@ -4,7 +4,7 @@ mod pools;
 
 use std::collections::BTreeMap;
 
-use futures_util::future::{try_join_all, try_join3, try_join4};
+use futures_util::future::{try_join_all, try_join3, try_join4, try_join5};
 use muster_domain::SCHEMA;
 use muster_domain::agent::{Agents, Standing};
 use muster_domain::ids::{Entity, PoolName};
@@ -24,8 +24,9 @@ use super::answers::{
 use super::switch::SUBJECT;
 use super::wants::{Facts, at_most, wants};
 use super::{Admin, AdminError};
-use crate::context::{Context, Ports};
-use crate::ports::{Directory, Jobs as _, Launches as _, Operations as _, ReadError};
+use crate::context::{Context, Ports, Wired};
+use crate::notices::Notices;
+use crate::ports::{Directory, Jobs as _, Launches as _, Operations as _, ReadError, Table};
 
 /// How many of the jobs that nobody launches for are looked at for their reasons.
 const LOOKED_AT: u32 = 100;
@@ -43,6 +44,7 @@ struct Seen {
     cooldowns: Option<Cooldowns>,
     entities: Vec<EntityStatus>,
     orphans: Vec<OrphanStatus>,
+    notices: Option<Notices>,
 }
 
 impl Seen {
@@ -54,19 +56,31 @@ impl Seen {
             troubles: cooldowns.map_or(&[][..], |known| &known.troubles),
             cooldowns: &cooldowns.map(|known| known.on(overview.now)).unwrap_or_default(),
             orphans: &self.orphans,
+            notices: self.notices.as_ref(),
         })
     }
 }
 
+/// What somebody should look at, as far as that is known without GitHub.
+///
+/// # Errors
+/// When the tables do not answer.
+pub async fn wanted<W: Wired<Table: Table>>(
+    context: Context<'_, W>,
+    now: Time,
+) -> Result<Vec<Want>, ReadError> {
+    Ok(Look { context }.seen(now).await?.wants(None))
+}
+
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
     pub(super) async fn overview(&self, now: Time) -> Result<Answer, AdminError> {
-        let seen = self.seen(now).await?;
+        let seen = Look { context: self.context }.seen(now).await?;
         let wants = at_most(WANTS_SHOWN, seen.wants(None));
         Ok(Answer::Overview(Box::new(Overview { wants, ..seen.overview })))
     }
 
     pub(super) async fn status(&self, github: bool, now: Time) -> Result<Answer, AdminError> {
-        let seen = self.seen(now).await?;
+        let seen = Look { context: self.context }.seen(now).await?;
         let app = if github { Some(self.found(&self.facts().await, now)) } else { None };
         let wants = seen.wants(app.as_ref());
         Ok(Answer::Status(Box::new(StackStatus {
@@ -78,7 +92,14 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             orphans: seen.orphans,
         })))
     }
+}
 
+/// Looks at the stack without GitHub.
+struct Look<'a, W: Wired> {
+    context: Context<'a, W>,
+}
+
+impl<W: Wired<Table: Table>> Look<'_, W> {
     /// Reads all of it side by side. Of pools and jobs the table counts, and sends no records.
     async fn seen(&self, now: Time) -> Result<Seen, ReadError> {
         let Context { table, settings, .. } = self.context;
@@ -91,11 +112,17 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
                 table.count_gated_jobs(),
                 table.gated_jobs(LOOKED_AT),
             ),
-            try_join4(table.switches(), table.cooldowns(), table.orphans(), self.limits()),
+            try_join5(
+                table.switches(),
+                table.cooldowns(),
+                table.orphans(),
+                self.limits(),
+                table.notices(),
+            ),
         )
         .await?;
         let (unserved, first_unserved, gated, first_gated) = nobodys;
-        let (switches, cooldowns, orphans, limits) = records;
+        let (switches, cooldowns, orphans, limits, notices) = records;
         let switches = switches.map(Stored::into_record).unwrap_or_default();
         let cooldowns = cooldowns.map(Stored::into_record);
         let troubles = cooldowns.as_ref().map_or(&[][..], |known| &known.troubles);
@@ -117,7 +144,8 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             wants: Vec::new(),
         };
         let orphans = orphans.into_iter().map(Stored::into_record).map(OrphanStatus::from);
-        Ok(Seen { overview, cooldowns, entities, orphans: orphans.collect() })
+        let notices = notices.map(Stored::into_record);
+        Ok(Seen { overview, cooldowns, entities, orphans: orphans.collect(), notices })
     }
 
     /// The entities that a pool names and those that GitHub refuses or limits. One that no pool names

@@ -10,10 +10,10 @@ use muster_domain::stored::Stored;
 use muster_domain::switches::{SwitchedOff, Switches};
 use muster_domain::time::{Seconds, Time};
 
-use crate::admin::Admin;
+use super::Look;
 use crate::admin::answers::{EndingStatus, EntityStatus, Note, PoolStatus, Severity};
-use crate::context::Ports;
-use crate::ports::{Directory, Instances as _, Jobs as _, Launches as _, ReadError};
+use crate::context::Wired;
+use crate::ports::{Instances as _, Jobs as _, Launches as _, ReadError, Table};
 
 /// How many waiting jobs of a pool, with and without a claim each, are asked since when they wait.
 /// They come in the order in which GitHub queued them; one that was approved late began to wait later.
@@ -41,7 +41,7 @@ pub(super) struct Around<'a> {
     pub(super) now: Time,
 }
 
-impl<P: Ports<Github: Directory>> Admin<'_, P> {
+impl<W: Wired<Table: Table>> Look<'_, W> {
     pub(super) async fn counted<'a>(
         &self,
         pool: &'a Pool,

@@ -16,12 +16,16 @@ use muster_domain::time::Time;
 pub use self::github::trouble;
 pub use self::jobs::unserved;
 pub use self::machines::refusal;
+use crate::notices::Notices;
+
 use super::answers::{
     AppStatus, LimitStatus, OrphanStatus, Overview, Place, Severity, ShownSwitches, Want,
 };
 
 /// Longest sentence, characters: some quote EC2 or GitHub.
 const MAX_SENTENCE: usize = 600;
+/// After so many calls in a row that failed, somebody should know that notices are not told.
+const MANY_CALLS: u32 = 3;
 
 /// What is known of a stack.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +41,8 @@ pub struct Facts<'a> {
     pub cooldowns: &'a [Cooldown],
     /// The orphan ledger.
     pub orphans: &'a [OrphanStatus],
+    /// What was told as notices.
+    pub notices: Option<&'a Notices>,
 }
 
 /// Everything that somebody should look at, what concerns most jobs first. Each key is there once.
@@ -53,6 +59,7 @@ pub fn wants(facts: &Facts<'_>) -> Vec<Want> {
     all.extend(machines::of_refusals(facts));
     all.extend(machines::of_ends(facts));
     all.extend(machines::of_orphans(facts));
+    all.extend(facts.notices.and_then(untold));
     all
 }
 
@@ -105,6 +112,14 @@ fn limits(limits: &[LimitStatus]) -> impl Iterator<Item = Want> {
         let want = Want::new(format!("limit:{name}"), Severity::Warning, &said, Place::Stack);
         Some(want.run("muster pools edit".to_owned()))
     })
+}
+
+/// Notices that cannot be told: whoever waits for them would take silence for health.
+fn untold(notices: &Notices) -> Option<Want> {
+    let error = notices.error.as_ref().filter(|_| notices.failures >= MANY_CALLS)?;
+    let said = format!("notices are not delivered, {} tries: {error}", notices.failures);
+    let key = "notices".to_owned();
+    Some(Want::new(key, Severity::Warning, &said, Place::Stack))
 }
 
 impl Want {

@@ -16,6 +16,7 @@ use crate::admin::answers::{
     AgentsStatus, AppStatus, EndingStatus, ImageAgent, LimitStatus, OrphanStatus, Overview,
     PoolStatus, ShownSwitches, UnservedJobs, Want,
 };
+use crate::notices::Notices;
 use crate::testkit::{at, fault, machine};
 
 /// All that may be known, each part apart.
@@ -31,6 +32,7 @@ struct Known {
     limits: Vec<LimitStatus>,
     cooldowns: Vec<Cooldown>,
     orphans: Vec<OrphanStatus>,
+    notices: Option<Notices>,
 }
 
 impl Known {
@@ -55,6 +57,7 @@ impl Known {
             troubles: &self.troubles,
             cooldowns: &self.cooldowns,
             orphans: &self.orphans,
+            notices: self.notices.as_ref(),
         })
     }
 
@@ -148,6 +151,7 @@ fn everything() -> Vec<(&'static str, Known)> {
         ("a limit", limit()),
         ("what EC2 refuses", refusals()),
         ("orphans", orphans()),
+        ("notices that nobody takes", notices()),
     ];
     pools().into_iter().chain(others).collect()
 }
@@ -251,6 +255,12 @@ fn orphans() -> Known {
     Known { orphans, ..Known::default() }
 }
 
+fn notices() -> Known {
+    let error = Some("the receiver answers 404".to_owned());
+    let notices = Notices { failures: 3, error, ..Notices::default() };
+    Known { notices: Some(notices), ..Known::default() }
+}
+
 #[test]
 fn each_of_them_is_told() {
     let told: Vec<String> = everything()
@@ -322,4 +332,6 @@ warning refusal:places:Unsupported: no spot capacity for c in subnet-a: Unsuppor
 orphans
 warning strays: i-00000000000000007 has this stack's tag, but no launch made it: not ended. muster alarms orphans
 error orphans: 2 machines are orphans, the first since 08:00:02; 4 attempts to end i-00000000000000002: TerminateInstances: Denied: some. muster alarms orphans
+notices that nobody takes
+warning notices: notices are not delivered, 3 tries: the receiver answers 404.
 ";

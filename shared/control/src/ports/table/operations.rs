@@ -10,6 +10,7 @@ use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
 use super::{CommitError, ReadError};
+use crate::notices::Notices;
 
 /// What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
@@ -22,6 +23,8 @@ pub trait Operations {
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError>;
     /// Which repositories GitHub is to be asked about; none while no event was unreadable.
     async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError>;
+    /// What was told to whoever is told notices; none while nothing ever was.
+    async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError>;
     /// The set of pools that was applied last; none while none ever was.
     async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError>;
     /// Versions of the set that are kept, in no order; missing ones are left out.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::audit::Audit;
 use muster_domain::ids::MachineId;
@@ -30,6 +31,10 @@ impl Operations for Door {
 
     async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError> {
         self.read(|tables| tables.inquiries.clone()).await
+    }
+
+    async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError> {
+        self.read(|tables| tables.notices.clone()).await
     }
 
     async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {

@@ -27,12 +27,14 @@
 //! | `POST images` | an image that `DescribeImages` shows |
 //! | `POST faults` · `GET` · `DELETE` · `DELETE faults/{id}` | what goes wrong with calls |
 //! | `GET holds` · `POST holds/{call}` | calls that wait; let one go |
+//! | `POST notices/{receiver}` · `GET` | somebody who is told notices; what was told |
 //! | `GET calls` · `DELETE`, `GET counters` | the call log; how many calls there were |
 
 mod agents;
 mod aws;
 mod faults;
 mod github;
+mod notices;
 
 use std::sync::Arc;
 
@@ -57,6 +59,7 @@ pub(super) fn router(cloud: Arc<Cloud>) -> Router {
         .merge(fault_routes())
         .fallback(async || -> Answer { refuse(StatusCode::NOT_FOUND, "no such control endpoint") })
         .with_state(cloud)
+        .merge(notices::routes())
 }
 
 fn aws_routes() -> Router<Arc<Cloud>> {

@@ -1,0 +1,135 @@
+//! Tells notices by one HTTPS call to an address of the operator's, which is kept as a secret.
+
+#![warn(missing_docs)]
+
+mod form;
+mod post;
+
+use std::sync::{Mutex, PoisonError};
+
+use muster_aws::SdkConfig;
+use muster_aws::secrets;
+use muster_control::notices::Message;
+use muster_control::ports::{Receiver, Unavailable};
+use muster_domain::time::{Seconds, Time};
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+use self::form::Form;
+use self::post::{Address, Poster};
+
+/// How long what was read is used without looking again, also where that failed.
+const FRESH: Seconds = Seconds(300);
+/// How many bytes of a digest tell one address from another.
+const TOLD_APART: usize = 8;
+
+/// What the operator's secret says: in which form, and where.
+#[derive(Clone, Debug)]
+struct Destination {
+    form: Form,
+    address: Address,
+}
+
+type Read = Result<Option<Destination>, Unavailable>;
+
+/// The operator's secret `STACK/notices`, in Secrets Manager: `slack https://hooks.slack.com/…`.
+/// Where there is none, nobody is told.
+pub struct StoredReceiver {
+    config: SdkConfig,
+    secret: String,
+    poster: Poster,
+    read: Mutex<Option<(Time, Read)>>,
+}
+
+impl StoredReceiver {
+    /// Reads nothing yet.
+    #[must_use]
+    pub fn new(config: SdkConfig, stack: &str) -> Self {
+        let secret = format!("{stack}/notices");
+        Self { config, secret, poster: Poster::new(), read: Mutex::default() }
+    }
+
+    async fn current(&self, now: Time) -> Read {
+        if let Some((at, read)) = self.known()
+            && !now.is_past(at, FRESH)
+        {
+            return read;
+        }
+        let read = self.look().await;
+        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, read.clone()));
+        read
+    }
+
+    async fn look(&self) -> Read {
+        match secrets::optional(&self.config, &self.secret).await {
+            Ok(None) => Ok(None),
+            Ok(Some(text)) => destination(&text, &self.secret).map(Some),
+            Err(error) => Err(Unavailable::caused("the address of notices", error)),
+        }
+    }
+
+    fn known(&self) -> Option<(Time, Read)> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Two words. What is wrong with them is said without them.
+fn destination(text: &SecretString, secret: &str) -> Result<Destination, Unavailable> {
+    let mut words = text.expose_secret().split_whitespace();
+    let form = words.next().and_then(Form::read);
+    let address = words.next().and_then(Address::read);
+    match (form, address, words.next()) {
+        (Some(form), Some(address), None) => Ok(Destination { form, address }),
+        _ => Err(Unavailable::new(format!(
+            "the secret {secret} must be slack, teams or json, a space, and an address that begins with \
+             https:// and names no user"
+        ))),
+    }
+}
+
+impl Receiver for StoredReceiver {
+    async fn address(&self, now: Time) -> Result<Option<String>, Unavailable> {
+        let told_apart = |Destination { form, address }: Destination| {
+            let digest = Sha256::digest(format!("{form:?} {}", address.expose()));
+            hex::encode(digest.get(..TOLD_APART).unwrap_or_default())
+        };
+        Ok(self.current(now).await?.map(told_apart))
+    }
+
+    async fn post(&self, message: &Message) -> Result<(), Unavailable> {
+        match self.known() {
+            Some((_, Ok(Some(Destination { form, address })))) => {
+                self.poster.post(&address, form.body(message)).await
+            }
+            _ => Err(Unavailable::new("there is no address of notices")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_a_form_and_an_address() {
+        let read = |text: &str| destination(&text.to_owned().into(), "ci/notices");
+        for text in [
+            "slack https://a.example/b",
+            "teams https://a.example/b\n",
+            " json\thttps://a.example ",
+        ] {
+            assert!(read(text).is_ok(), "{text}");
+        }
+        for text in [
+            "",
+            "slack",
+            "https://a.example/b",
+            "slack http://a.example/b",
+            "mail https://a.example/b",
+            "slack https://a.example/b c",
+        ] {
+            let why = read(text).expect_err(text).to_string();
+            assert!(why.contains("ci/notices") && !why.contains("a.example"), "{why}");
+        }
+    }
+}
