@@ -52,6 +52,8 @@ pub const BY: [(&str, By); 6] = [
     ("type", By::Type),
     ("day", By::Day),
 ];
+/// So many times the age at which it is asked again, an answer is waited for rather than shown.
+const OLD: u32 = 3;
 /// Most days that the function has by the hour.
 const HOURLY: u32 = 3;
 
@@ -192,6 +194,10 @@ impl Memory {
         let is_due = (is_old || is_stale) && !kept.is_asked;
         if is_due {
             (kept.asked_at, kept.is_asked) = (Some(now), true);
+            // Nobody has looked for a while: what was so then is not shown as what is so now.
+            if kept.at.is_some_and(|at| now.is_past(at, Seconds(question.every().0 * OLD))) {
+                kept.stale_since = Some(now);
+            }
         }
         is_due
     }

@@ -379,6 +379,12 @@ fn a_question_is_asked_once_at_a_time_and_anew_behind_an_order() {
     assert!(memory.is_due(&question, NOW + Seconds(7)));
     memory.learn(&question, Ok(overview()), NOW + Seconds(8));
     assert!(!memory.is_wanting(&all));
+    assert!(memory.is_due(&question, NOW + Seconds(14)) && !memory.is_wanting(&all));
+    memory.learn(&question, Ok(overview()), NOW + Seconds(15));
+    assert!(memory.is_due(&question, NOW + Seconds(90)));
+    assert!(memory.is_wanting(&all), "nobody has looked for a minute");
+    memory.learn(&question, Ok(overview()), NOW + Seconds(91));
+    assert!(!memory.is_wanting(&all));
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Sweeps {
 fn each_is_told_once_when_it_begins_and_once_when_it_is_over() {
     let sweeps = Sweeps::default();
     let (limit, orphans) = (warning("limit"), want("orphans", Severity::Error));
-    let both = [limit.clone(), orphans.clone()];
+    let both = [limit, orphans];
     let story: [(u32, &[Want], &[&str]); 11] = [
         (0, &[], &[]),
         // An error at once, a warning when it has stood for a while.
@@ -63,7 +63,7 @@ fn each_is_told_once_when_it_begins_and_once_when_it_is_over() {
         (120, &both, &[]),
         (180, &both, &["begun limit"]),
         (240, &both, &[]),
-        (300, &[orphans.clone()], &[]),
+        (300, &both[1..], &[]),
         // It came back within the time.
         (840, &both, &[]),
         (900, &[], &[]),

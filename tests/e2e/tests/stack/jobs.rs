@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use muster_e2e::stack::id;
 use muster_e2e::wait::when;
-use muster_e2e::{Test, github, wait_for};
+use muster_e2e::{Stack, Test, github, wait_for};
 use serde_json::{Value, json};
 
 pub(super) async fn happy(test: Test) -> Result<()> {
@@ -34,8 +34,25 @@ pub(super) async fn happy(test: Test) -> Result<()> {
     test.shows(format!("EC2: {}", id(&machines[0]["reason"]["message"])));
 
     check_calls(&test, &stack.counters().await?)?;
+    check_costs(&test, &stack).await?;
     ensure!(stack.killed_jobs().await?.is_empty(), "a job lost its machine");
     stack.no_dead_letters().await
+}
+
+/// What it cost and what its wait was made of, as soon as it is over.
+async fn check_costs(test: &Test, stack: &Stack) -> Result<()> {
+    // The prices came with the first sweep, before there was a machine to ask them for.
+    let rows = stack.muster(&["costs", "--rows", "--since", "1d"]).await?;
+    ensure!(rows.code == 0, "costs ended with {}: {}", rows.code, rows.err);
+    let row = rows.line(&["größe L 🚀", "spot", "$"])?;
+    for part in ["github ", "limits ", "ec2 ", "boot ", "register ", "pick-up "] {
+        ensure!(row.contains(part), "no {part}in {row}");
+    }
+    test.shows(format!("costs --rows: {}", row.replace('\t', "  ")));
+    let waits = stack.muster(&["waits", "--since", "1d"]).await?;
+    ensure!(waits.code == 0, "waits ended with {}: {}", waits.code, waits.err);
+    waits.line(&["default", "1"])?;
+    Ok(())
 }
 
 pub(super) async fn unheard(test: Test) -> Result<()> {
