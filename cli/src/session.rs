@@ -329,7 +329,7 @@ impl<W: World> Session<'_, W> {
                 Ok(answer) if self.json => pages.push(pretty(&answer)),
                 Ok(answer) => {
                     let told: ExplainedJob = read("explain", answer)?;
-                    pages.push(views::sentences(&told.explanation, self.screen));
+                    pages.push(views::job::page(&told, self.screen));
                 }
                 // Of a run's many jobs, others' runners serve some.
                 Err(Failure::Refused { code, message, .. })

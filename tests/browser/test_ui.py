@@ -20,6 +20,7 @@ PAGES = {
     "overview": "/",
     "jobs": "/jobs",
     "job": "/jobs/447080002/984223540003",
+    "job-over": "/jobs/447080002/7",
     "machines": "/machines",
     "orphans": "/machines?state=orphan",
     "machine": f"/machines/{MACHINE}",

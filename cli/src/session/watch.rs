@@ -191,7 +191,7 @@ impl<W: World> Session<'_, W> {
     async fn look_at_job(&mut self, key: JobKey) -> Result<Look, Failure> {
         let request = json!(Request::Explain { job: Some(key), name: None });
         let mut answer = self.answer(&request).await?;
-        let ExplainedJob { job, explanation } = read("explain", answer.clone())?;
+        let ExplainedJob { job, explanation, .. } = read("explain", answer.clone())?;
         let mut story = story_of(&job);
         let claim = job.claim.as_ref().map(ToString::to_string);
         if let Some(name) = job.last_event.runner.clone().or(claim) {

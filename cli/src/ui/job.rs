@@ -1,16 +1,20 @@
 //! One job's life, as far as its record tells.
 
 use maud::{Markup, html};
+use muster_control::admin::answers::ExplainedJob;
 use muster_domain::ids::JobKey;
 use muster_domain::job::Job;
 use muster_domain::time::Time;
+use muster_domain::usage::{Line, WaitsFor};
 
 use super::frame::About;
 use super::memory::Memory;
-use super::parts::{Tone, machine, none, pool, word};
+use super::parts::{Span, Tone, length, machine, none, pool, spans, word};
 use super::text::{Said, moment};
 use crate::name::of_runner;
+use crate::views::job::of_line;
 use crate::views::jobs::labels;
+use crate::views::waits::words;
 use crate::words::span;
 
 pub(super) fn body(key: JobKey, memory: &Memory, about: &About, now: Time) -> Option<Markup> {
@@ -21,8 +25,11 @@ pub(super) fn body(key: JobKey, memory: &Memory, about: &About, now: Time) -> Op
         p.lead {
             strong { (Said(&event.repository)) " · " (Said(&event.name)) } " " (state(job))
         }
-        section.said aria-label="Where it is, and why" { @for said in &told.explanation { p { (Said(said)) } } }
-        section aria-labelledby="life" { h2 #life { "Life" } (life(job, now)) }
+        section.said aria-label="Where it is, and why" {
+            @for said in told.explanation.iter().chain(&of_line(told)) { p { (Said(said)) } }
+        }
+        @if let Some(line) = &told.line { (time(line)) }
+        section aria-labelledby="life" { h2 #life { "Life" } (life(told, now)) }
         section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(job, about)) }
         p.quiet { "As a command: " code { "muster explain " (key) } }
     })
@@ -38,8 +45,33 @@ fn state(job: &Job) -> Markup {
     }
 }
 
+/// What it waited for, and its work, as a bar and in words.
+fn time(line: &Line) -> Markup {
+    let Some((_, parts)) = line.wait() else { return html! {} };
+    let class = |what| match what {
+        WaitsFor::Github | WaitsFor::Ec2 | WaitsFor::Registration => "launch",
+        WaitsFor::Limits | WaitsFor::PickUp => "idle",
+        WaitsFor::Boot => "boot",
+    };
+    let waits = WaitsFor::ALL.iter().zip(parts).filter_map(|(what, part)| {
+        Some(Span { word: words(*what).0, class: class(*what), millis: part? })
+    });
+    let work = Span { word: "work", class: "work", millis: line.parts.work };
+    let all: Vec<Span> = waits.chain([work]).collect();
+    html! {
+        section aria-labelledby="time" {
+            h2 #time { "Time" }
+            (spans("Its time", &all))
+            ul.legend { @for span in &all {
+                li { span class={ "key " (span.class) } aria-hidden="true" {} (span.word) " " b { (length(span.millis)) } }
+            } }
+        }
+    }
+}
+
 /// Its moments in order, each with its source and with the time since the one before.
-fn life(job: &Job, now: Time) -> Markup {
+fn life(told: &ExplainedJob, now: Time) -> Markup {
+    let job = &told.job;
     let event = &job.last_event;
     let moments = [
         ("GitHub", "queued", event.queued_at),
@@ -50,6 +82,7 @@ fn life(job: &Job, now: Time) -> Markup {
     ];
     let mut moments: Vec<(Time, &str, &str)> =
         moments.into_iter().filter_map(|(who, what, at)| Some((at?, who, what))).collect();
+    moments.extend(told.line.iter().flat_map(|line| of_machine(line, told)));
     moments.sort_by_key(|(at, ..)| *at);
     let before = [None].into_iter().chain(moments.iter().map(|(at, ..)| Some(*at)));
     html! {
@@ -58,6 +91,23 @@ fn life(job: &Job, now: Time) -> Markup {
             @if let Some(before) = before { " " span.quiet { "+" (span(at.since(before))) } }
         } } }
     }
+}
+
+/// The moments of its machine.
+fn of_machine(line: &Line, told: &ExplainedJob) -> Vec<(Time, &'static str, &'static str)> {
+    let is_live = told.ran_on.as_ref().is_some_and(|one| one.state.is_live());
+    let t = &line.t;
+    let moments = [
+        ("Muster", "planned its machine", t.planned),
+        ("EC2", "made the machine", t.launched),
+        ("Machine", "had its agent, and asked who it is", t.asked),
+        ("GitHub", "was asked for its registration", t.registered),
+        ("Machine", "its agent listened", t.listening),
+        ("Machine", "its agent ended", t.exited),
+        ("EC2", "the machine was gone", (!is_live).then_some(t.ended)),
+    ];
+    let at = |after: i64| Time::from_millis(line.since.as_millis() + after);
+    moments.into_iter().filter_map(|(who, what, after)| Some((at(after?), who, what))).collect()
 }
 
 fn facts(job: &Job, about: &About) -> Markup {

@@ -79,7 +79,7 @@ fn job(line: &Line) -> Text {
 }
 
 /// `github 0.3, ec2 2.4, boot 24.0 …`, in seconds.
-fn parts(line: &Line) -> String {
+pub(super) fn parts(line: &Line) -> String {
     let Some((_, parts)) = line.wait() else { return String::new() };
     let told = WaitsFor::ALL
         .iter()
@@ -88,7 +88,7 @@ fn parts(line: &Line) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-fn millis(millis: u64) -> String {
+pub(super) fn millis(millis: u64) -> String {
     format!("{} s", tenths(millis))
 }
 

@@ -7,6 +7,7 @@ pub mod dead_letters;
 pub mod doctor;
 pub mod github;
 pub mod instances;
+pub mod job;
 pub mod jobs;
 pub mod lines;
 pub mod logs;

@@ -96,8 +96,9 @@ fn jobs_say_why_they_wait() {
 
 #[test]
 fn a_job_is_explained() {
-    let job = |told: &ExplainedJob, _, screen| views::sentences(&told.explanation, screen);
+    let job = |told: &ExplainedJob, _, screen| views::job::page(told, screen);
     looks("explain_job", recorded("explain_job"), job);
+    looks("explain_job_over", recorded("explain_job_over"), job);
     let instance =
         |told: &ExplainedInstance, _, screen| views::sentences(&told.explanation, screen);
     looks("explain_instance", recorded("explain_instance"), instance);
@@ -215,7 +216,7 @@ fn each_answer_is_read_as_it_was_written() {
     back::<InstanceList>(&["list", "list_in_part"]);
     back::<PhaseList>(&["phases"]);
     back::<ShownInstance>(&["show", "show_planned"]);
-    back::<ExplainedJob>(&["explain_job"]);
+    back::<ExplainedJob>(&["explain_job", "explain_job_over"]);
     back::<ExplainedInstance>(&["explain_instance", "explain_machine"]);
     back::<ShownPools>(&["pools", "pools_of_parameters"]);
     back::<PoolsHistory>(&["pools_history", "pools_history_empty"]);

@@ -41,6 +41,7 @@ fn answer(question: &Question) -> Value {
         Question::List => drawn("list"),
         Question::Show(_) => recorded("show"),
         Question::Jobs => drawn("jobs"),
+        Question::Explain(key) if key.job == 7 => recorded("explain_job_over"),
         Question::Explain(_) => recorded("explain_job"),
         Question::Pools => recorded("pools"),
         Question::History => recorded("pools_history"),
@@ -85,13 +86,14 @@ fn lines(html: &str) -> String {
     format!("<main{}\n", main.replace("><", ">\n<"))
 }
 
-const ADDRESSES: [&str; 12] = [
+const ADDRESSES: [&str; 13] = [
     "/",
     "/machines",
     "/machines?state=orphan",
     "/machines/small-l0-0",
     "/jobs",
     "/jobs/1/2",
+    "/jobs/1/7",
     "/pools",
     "/pools/gpu",
     "/costs",
@@ -107,6 +109,7 @@ fn pages_are_as_recorded() {
         ("machines", "/machines"),
         ("machine", "/machines/small-l0-0"),
         ("jobs", "/jobs"),
+        ("job", "/jobs/1/7"),
         ("costs", "/costs"),
     ] {
         compare(&format!("ui_{name}.html"), &lines(&shown(address)));

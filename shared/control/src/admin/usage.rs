@@ -10,6 +10,7 @@ use super::answers::{
 use super::request::{CostsRequest, LinesRequest, WaitsRequest};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::{Context, Ports};
+use crate::ports::ReadError;
 use crate::ports::Usage as _;
 use crate::sums::Days;
 
@@ -139,6 +140,13 @@ impl<P: Ports> Admin<'_, P> {
             lines.sort_by_key(|line| (line.at, line.subject()));
             return Ok(Answer::Lines(LineList { lines, unreadable: found.unreadable, next }));
         }
+    }
+
+    /// A line with the price of its day.
+    pub(super) async fn with_price(&self, line: Line) -> Result<Line, ReadError> {
+        let days = self.days();
+        let history = days.history(Date::of(line.at)).await?;
+        Ok(days.priced(line, &history))
     }
 
     const fn days(&self) -> Days<'_, P::Table> {

@@ -12,6 +12,7 @@ use muster_domain::pool::Pool;
 use muster_domain::pool::select;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::usage::Line;
 
 use super::answers::{
     Answer, ExplainedJob, InstanceList, InstanceSummary, JobList, ShownInstance, UnservedJob,
@@ -156,10 +157,14 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
                 ),
             )
         })?;
-        let claim = match &job.claim {
-            Some(name) => self.context.table.instance(name).await?,
+        // The one that it is meant for, or the one that GitHub gave it to.
+        let instance = match job.claim.clone().or_else(|| job.ran_on()) {
+            Some(name) => self.context.table.instance(&name).await?,
             None => None,
         };
+        let is_claim = |one: &Instance| Some(&one.name) == job.claim.as_ref();
+        let instance = instance.filter(|one| is_claim(one) || job.is_taken_by(one));
+        let claim = instance.as_ref().filter(|one| is_claim(one));
         let settings = self.context.settings;
         let pool = job.pool.as_ref().and_then(|name| settings.pool(name));
         let conditions = match pool {
@@ -168,11 +173,20 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         };
         let context = JobContext {
             pool: conditions.as_ref().map(|(pool, conditions)| (*pool, conditions)),
-            claim: claim.as_deref(),
+            claim: claim.map(Stored::record),
             choice: &select::reasons(&settings.pools, settings.balance, &job),
         };
         let explanation = explain::job(&job, &context, now);
-        Ok(Answer::ExplainJob(Box::new(ExplainedJob { job: job.into_record(), explanation })))
+        let line = match instance.as_ref().and_then(|one| Line::so_far(one, Some(&job), now)) {
+            Some(line) => Some(self.with_price(line).await?),
+            None => None,
+        };
+        Ok(Answer::ExplainJob(Box::new(ExplainedJob {
+            job: job.into_record(),
+            explanation,
+            ran_on: instance.map(|one| InstanceSummary::new(&one, now)),
+            line,
+        })))
     }
 
     /// What stands in the way of a pool's launches, read as the launch pass reads it.

@@ -16,10 +16,21 @@ impl Line {
     /// machine. `job` is the record of the job that it ran, where there is one.
     #[must_use]
     pub fn of_machine(instance: &Instance, job: Option<&Job>) -> Option<Self> {
+        Self::until(instance, job, end_of(instance))
+    }
+
+    /// The same of a record that may live: then it is the line as it would be if it ended now.
+    #[must_use]
+    pub fn so_far(instance: &Instance, job: Option<&Job>, now: Time) -> Option<Self> {
+        let is_live = instance.state().is_live();
+        Self::until(instance, job, if is_live { (now, EndedBy::Seen) } else { end_of(instance) })
+    }
+
+    fn until(instance: &Instance, job: Option<&Job>, end: (Time, EndedBy)) -> Option<Self> {
         let id = instance.machine()?.clone();
         let from = instance.bound_at.unwrap_or(instance.created_at);
         let since = job.map_or(instance.created_at, Job::queued_at);
-        let mut line = Self::new(Kind::Machine, since, end_of(instance));
+        let mut line = Self::new(Kind::Machine, since, end);
         line.pool = Some(instance.pool.clone());
         line.of_job(job);
         line.machine = Some(OfMachine {

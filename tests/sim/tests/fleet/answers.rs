@@ -15,11 +15,11 @@ use muster_control::ports::{Instances, ReadError, Unavailable, Write};
 use muster_domain::agent::{Agents, ListedAgent, RefusedAgent};
 use muster_domain::app::AppSettings;
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::ec2::{CooldownScope, ErrorClass};
+use muster_domain::ec2::{CooldownScope, ErrorClass, Make, Market};
 use muster_domain::ids::{Entity, JobKey, PoolName, RunnerId};
 use muster_domain::instance::{Ages, DeleteReason, ErrorDetail, Instance, Slot, Waiting};
 use muster_domain::job::labels::Labels;
-use muster_domain::job::{Approval, Job, Moved};
+use muster_domain::job::{Approval, Job, JobStatus, Moved};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::launch::trouble::{Trouble, TroubleScope};
 use muster_domain::orphan::Orphan;
@@ -27,6 +27,7 @@ use muster_domain::pool::limits::{Limits, Scope};
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
+use muster_domain::usage::Prices;
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
 use muster_sim::github;
@@ -308,6 +309,34 @@ fn single_records() {
     check(&bench, "explain_instance", json!({ "action": "explain", "name": name }));
     check(&bench, "explain_machine", json!({ "action": "explain", "name": machine }));
     check(&bench, "explain_job", json!({ "action": "explain", "job": "1/2" }));
+}
+
+/// A job that has run, on a machine that is gone: what its wait was made of, and what it cost.
+#[test]
+fn a_job_that_is_over() {
+    let bench = quiet();
+    let mut row = came_up(&bench.idle(1)[0], 0);
+    let kind = Some("m7i.large".into());
+    row.make = Make { kind, zone: Some("use1-az1".into()), market: Some(Market::Spot) };
+    let mut job = waiting(7, ago(610));
+    job.seen_at = ago(609);
+    job.last_event.runner = Some(row.runner_name());
+    job.last_event.runner_id = row.runner.id;
+    job.last_event.status = JobStatus::Completed;
+    job.last_event.started_at = Some(ago(530));
+    job.last_event.completed_at = Some(ago(110));
+    job.last_event.conclusion = Some("success".to_owned());
+    row.runner.ran = Some(job.key());
+    row.to_pending_delete(DeleteReason::MachineGone, ago(105));
+    row.to_deleting(ago(105), "the test", &Timings::default());
+    row.ended_at = Some(ago(104));
+    row.to_deleted(ago(100), "the test");
+    bench.store(&[row]);
+    let mut prices = Prices { at: ago(3_000), listed_at: ago(3_000), ..Prices::default() };
+    prices.spot.insert("m7i.large".into(), [("use1-az1".into(), 40_100)].into());
+    prices.note("m7i.large".into(), Some(100_800));
+    bench.put(&[Change::create(job).into(), Change::create(prices).into()]);
+    check(&bench, "explain_job_over", json!({ "action": "explain", "job": "1/7" }));
 }
 
 /// Of the machines that live, and of those that have ended.

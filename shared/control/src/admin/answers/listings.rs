@@ -11,6 +11,7 @@ use muster_domain::job::{Job, Moved};
 use muster_domain::launch::verdict::Block;
 use muster_domain::observation::RunnerSeen;
 use muster_domain::time::{Seconds, Time};
+use muster_domain::usage::Line;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::request::MAX_LIMIT;
@@ -266,6 +267,13 @@ pub struct ExplainedJob {
     pub job: Job,
     /// In sentences.
     pub explanation: Vec<String>,
+    /// The instance that ran it, or that is meant for it, as long as there is a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_on: Option<InstanceSummary>,
+    /// What its wait was made of, and what its machine costs: as its line of usage has it, or, while
+    /// the machine lives, would have it by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
 }
 
 /// Why an instance is where it is.
