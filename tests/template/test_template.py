@@ -24,7 +24,7 @@ METRICS = set(
 # ... and the names of the durations.
 TIMINGS = re.findall(r"^    (\w+_seconds) = [0-9_]+,", (DOMAIN / "timings.rs").read_text(encoding="utf-8"), re.MULTILINE)
 POOL = {"MUSTER_LAUNCH_TEMPLATE", "MUSTER_LAUNCH_TEMPLATE_VERSION", "MUSTER_SUBNETS", "MUSTER_MAX_MACHINES"}
-SHARED = {"MUSTER_STACK", "MUSTER_TIMINGS"} | POOL
+SHARED = {"MUSTER_STACK", "MUSTER_TIMINGS", "MUSTER_MEASURES"} | POOL
 TABLES = {f"MUSTER_{table}_TABLE" for table in ("INSTANCES", "JOBS", "CONTROL", "USAGE")}
 APP = {"MUSTER_APP_KEY"}
 WAKES = {"MUSTER_LAUNCH_QUEUE_URL", "MUSTER_REAP_QUEUE_URL"}

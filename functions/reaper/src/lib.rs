@@ -11,7 +11,7 @@ use muster_control::causes::with_causes;
 use muster_control::context::{Context, Ports};
 use muster_control::jobs::recover::{Recover, RecoveryReport};
 use muster_control::launches::pass::last_call;
-use muster_control::metrics::Metric;
+use muster_control::metrics::Measure;
 use muster_control::notices::Notifier;
 use muster_control::ports::{Compute, Directory, PriceList, Receiver};
 use muster_control::reaps::batch::{Batch, Received};
@@ -19,7 +19,6 @@ use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_control::sums::{PriceWatch, RollUp};
 use muster_domain::ids::MachineId;
-use muster_domain::ids::PoolName;
 use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
@@ -31,9 +30,7 @@ pub struct Outcome {
     /// The answer to Lambda.
     pub response: Value,
     /// For CloudWatch.
-    pub metrics: Vec<(Metric, f64)>,
-    /// For CloudWatch, of each pool.
-    pub pool_metrics: Vec<(PoolName, Vec<(Metric, f64)>)>,
+    pub measures: Vec<Measure>,
 }
 
 /// What invokes the reaper.
@@ -132,8 +129,8 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
         [report.problems.as_slice(), &inquiry.problems, &ended.problems, &sums, &untold].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
         "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
-    let metrics = [report.metrics(), inquiry.metrics()].concat();
-    Ok(Outcome { response, metrics, pool_metrics: report.pool_metrics() })
+    let measures = [report.measures(settings), inquiry.measures()].concat();
+    Ok(Outcome { response, measures })
 }
 
 /// What machines cost and how long jobs waited: no alarm watches it.
@@ -211,7 +208,7 @@ async fn batch<P: Ports>(
     if report.postponed > 0 {
         tracing::warn!(report.postponed, "left passes to a later invocation");
     }
-    Ok(Outcome { response: serde_json::to_value(response)?, ..Outcome::default() })
+    Ok(Outcome { response: serde_json::to_value(response)?, measures: report.measures })
 }
 
 fn received(record: SqsMessage) -> Result<Received, MessageError> {

@@ -3,7 +3,9 @@
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use muster_aws::clock;
 use muster_aws::config::ReaperConfig;
+use muster_control::Settings;
 use muster_control::context::Context;
+use muster_control::metrics::Measure;
 use muster_notices::StoredReceiver;
 use muster_reaper::handle;
 use muster_stack::{Stack, configure};
@@ -17,7 +19,8 @@ async fn main() -> Result<(), Error> {
     let github = stack.github(github)?;
     let compute = muster_ec2::Ec2::new(&stack.config, stack.settings.stack.clone());
     let Stack { settings, table, queue, .. } = &stack;
-    let context = Context::new(table, queue, &compute, &github, settings);
+    let github = &github;
+    let context = Context::new(table, queue, &compute, github, settings);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
         let deadline = clock::deadline(event.context.deadline);
         let outcome = handle(context, receiver, event.payload, deadline, clock::now).await;
@@ -25,10 +28,10 @@ async fn main() -> Result<(), Error> {
             // The runtime's own conversion would drop the chain of causes.
             Diagnostic { error_type: "NotHandled".into(), error_message: format!("{error:#}") }
         })?;
-        muster_aws::emf::emit(&context.settings.stack, &outcome.metrics);
-        for (pool, metrics) in &outcome.pool_metrics {
-            muster_aws::emf::emit_of_pool(&context.settings.stack, pool, metrics);
-        }
+        let left = github.take_calls_left().map(Measure::calls_left);
+        let told = outcome.measures.into_iter().chain(left).collect::<Vec<_>>();
+        let Settings { stack, measures, .. } = context.settings;
+        muster_aws::emf::emit(stack, *measures, &told);
         Ok::<Value, Diagnostic>(outcome.response)
     }))
     .await

@@ -2,9 +2,11 @@
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::context::{Context, Wired};
-use muster_control::metrics::Metric;
+use muster_control::metrics::{Measure, Metric};
 use muster_control::ports::{Github, Queue, Table};
-use muster_control::runner_api::{Configuration, MachineReport, RunnerApi, RunnerApiError, look};
+use muster_control::runner_api::{
+    Configuration, MachineReport, Reported, RunnerApi, RunnerApiError, look,
+};
 use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{AfterEnd, Ages, ReportError, StartReport};
@@ -105,12 +107,12 @@ pub struct Outcome {
     /// The answer to the machine.
     pub response: ApiGatewayV2httpResponse,
     /// For CloudWatch.
-    pub metric: Option<Metric>,
+    pub measures: Vec<Measure>,
 }
 
 impl From<ApiGatewayV2httpResponse> for Outcome {
     fn from(response: ApiGatewayV2httpResponse) -> Self {
-        Self { response, metric: None }
+        Self { response, measures: Vec::new() }
     }
 }
 
@@ -144,11 +146,12 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     // Boxed, so that the compiler computes the pass's layout by itself.
     let result = Box::pin(act(context, role, &machine, &asked, now)).await;
     match result {
-        Ok(body) => answer(200, &body).into(),
+        Ok((body, measures)) => Outcome { response: answer(200, &body), measures },
         Err(denied) => {
-            let metric = matches!(denied, RunnerApiError::Refused(ReportError::ForeignJob))
-                .then_some(Metric::JobsRefused);
-            Outcome { response: refusal(&machine, route, &denied), metric }
+            let is_foreign = matches!(denied, RunnerApiError::Refused(ReportError::ForeignJob));
+            let measures = is_foreign.then(|| Measure::new(Metric::JobsRefused, 1.0));
+            let measures = measures.into_iter().collect();
+            Outcome { response: refusal(&machine, route, &denied), measures }
         }
     }
 }
@@ -160,14 +163,18 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     machine: &MachineId,
     asked: &Request,
     now: Time,
-) -> Result<Value, RunnerApiError> {
+) -> Result<(Value, Vec<Measure>), RunnerApiError> {
     let (settings, owner) = look(context.settings, context.table, machine).await?;
     let pass = RunnerApi { context: context.with(&settings), owner, role };
     match asked {
         Request::Configuration(agent, ages) => {
-            pass.configure(*agent, *ages, now).await.map(|config| configuration(&config))
+            let config = pass.configure(*agent, *ages, now).await?;
+            Ok((configuration(&config), Vec::new()))
         }
-        Request::Report(report) => Ok(taken(pass.report(report, now).await?)),
+        Request::Report(report) => {
+            let Reported { after, measures } = pass.report(report, now).await?;
+            Ok((taken(after), measures))
+        }
     }
 }
 

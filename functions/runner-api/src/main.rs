@@ -4,6 +4,7 @@ use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::config::RunnerApiConfig;
 use muster_control::context::Context;
+use muster_control::metrics::Measure;
 use muster_runner_api::{Outcome, handle};
 use muster_stack::{Stack, configure};
 
@@ -13,14 +14,14 @@ async fn main() -> Result<(), Error> {
     let stack = Stack::connect(stack).await;
     let github = stack.github(github)?;
     let Stack { settings, table, queue, .. } = &stack;
-    let context = &Context::new(table, queue, &(), &github, settings);
+    let github = &github;
+    let context = &Context::new(table, queue, &(), github, settings);
     let instance_role = &*instance_role;
     lambda_runtime::run(service_fn(move |event: LambdaEvent<ApiGatewayV2httpRequest>| async move {
-        let Outcome { response, metric } =
+        let Outcome { response, mut measures } =
             handle(*context, instance_role, &event.payload, muster_aws::clock::now()).await;
-        if let Some(metric) = metric {
-            muster_aws::emf::emit(&context.settings.stack, &[(metric, 1.0)]);
-        }
+        measures.extend(github.take_calls_left().map(Measure::calls_left));
+        muster_aws::emf::emit(&context.settings.stack, context.settings.measures, &measures);
         Ok::<ApiGatewayV2httpResponse, Error>(response)
     }))
     .await

@@ -5,10 +5,10 @@
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::causes::with_causes;
 use muster_control::context::{Context, Wired};
-use muster_control::jobs::batch::{JobsBatch, Received};
+use muster_control::jobs::batch::{JobsBatch, JobsReport, Received};
 use muster_control::launches::pass::LaunchReport;
 use muster_control::launches::wake_up::WakeUp;
-use muster_control::metrics::Metric;
+use muster_control::metrics::Measure;
 use muster_control::ports::{Compute, Queue, Table};
 use muster_domain::message::{JobsMessage, WakePool};
 use muster_domain::time::Time;
@@ -19,7 +19,7 @@ pub struct Outcome {
     /// The messages that stay in the queue.
     pub response: SqsBatchResponse,
     /// For CloudWatch.
-    pub metrics: Vec<(Metric, f64)>,
+    pub measures: Vec<Measure>,
 }
 
 /// Handles a batch. `invocation` must be unique among invocations that may overlap: the request id.
@@ -34,23 +34,24 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
     let messages: Vec<_> = event.records.into_iter().map(received).collect();
     let ids: Vec<String> = messages.iter().map(|received| received.id.clone()).collect();
     // Each boxed, so that the compiler computes the pass's layout by itself.
-    let (acked, metrics) = match wake_up(messages) {
+    let (acked, measures) = match wake_up(messages) {
         Ok(wake) => {
             let pass = WakeUp { context, invocation, deadline, clock: &now };
             let report = Box::pin(pass.run(&wake)).await;
-            let metrics = report.passed.as_ref().map(LaunchReport::metrics);
-            (vec![report.acked], metrics.unwrap_or_default())
+            let measures = report.passed.as_ref().map(LaunchReport::measures);
+            (vec![report.acked], measures.unwrap_or_default())
         }
         Err(messages) => {
             let batch = JobsBatch { context, clock: &now };
-            (Box::pin(batch.run(&messages)).await, Vec::new())
+            let JobsReport { acked, measures } = Box::pin(batch.run(&messages)).await;
+            (acked, measures)
         }
     };
     let mut response = SqsBatchResponse::default();
     for (id, _) in ids.into_iter().zip(acked).filter(|(_, acked)| !acked) {
         response.add_failure(id);
     }
-    Outcome { response, metrics }
+    Outcome { response, measures }
 }
 
 /// The wake-up of the launch queue, which hands over one message at a time; anything else is a

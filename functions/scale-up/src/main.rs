@@ -4,6 +4,7 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::clock;
 use muster_aws::config::ScaleUpConfig;
+use muster_control::Settings;
 use muster_control::context::Context;
 use muster_scale_up::handle;
 use muster_stack::{Stack, configure};
@@ -21,7 +22,8 @@ async fn main() -> Result<(), Error> {
         let deadline = clock::deadline(invocation.deadline);
         let id = &invocation.request_id;
         let outcome = handle(context, payload, id, deadline, clock::now).await;
-        muster_aws::emf::emit(&context.settings.stack, &outcome.metrics);
+        let Settings { stack, measures, .. } = context.settings;
+        muster_aws::emf::emit(stack, *measures, &outcome.measures);
         Ok::<SqsBatchResponse, Error>(outcome.response)
     }))
     .await

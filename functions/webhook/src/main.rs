@@ -8,6 +8,7 @@ use muster_aws::config::{WebhookConfig, from_env};
 use muster_aws::queue::{QueueUrls, SqsQueue};
 use muster_aws::secrets::WebhookSecret;
 use muster_control::causes::with_causes;
+use muster_control::metrics::{Measure, Measures};
 use muster_webhook::{Event, Webhook};
 
 #[tokio::main(flavor = "current_thread")]
@@ -20,7 +21,8 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Event>| async move {
         let answer = webhook.handle(&event.payload, muster_aws::clock::now()).await;
         if let Some(metric) = answer.metric() {
-            muster_aws::emf::emit(stack, &[(metric, 1.0)]);
+            // Alarms watch it, so it is kept whatever is turned off.
+            muster_aws::emf::emit(stack, Measures::None, &[Measure::new(metric, 1.0)]);
         }
         Ok::<_, Infallible>(answer)
     }))

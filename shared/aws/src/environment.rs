@@ -70,6 +70,15 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// A variable that holds one of few words; the default when it is missing.
+    pub fn word<W: FromStr + Default>(&mut self, variable: &Variable) -> W {
+        let Some(text) = self.optional(variable) else { return W::default() };
+        text.parse().unwrap_or_else(|_| {
+            self.problem(format!("{} is not known: {text}", variable.name));
+            W::default()
+        })
+    }
+
     /// A variable that holds JSON; the default when it is missing.
     pub fn json<T: DeserializeOwned + Default>(&mut self, variable: &Variable) -> T {
         let Some(text) = self.optional(variable) else {

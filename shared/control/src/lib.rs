@@ -32,6 +32,7 @@ use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 
 pub use self::writes::PassError;
+use crate::metrics::Measures;
 
 /// Which release this is. `make build` and `make package` stamp `infra/version`; any other build has Cargo's number, so
 /// that a commit alone compiles nothing anew.
@@ -57,6 +58,8 @@ pub struct Settings {
     pub balance: Balance,
     /// All durations.
     pub timings: Timings,
+    /// Which metrics are kept.
+    pub measures: Measures,
     /// The longest life of any machine: the stack's launch template has it power off then, whatever
     /// its pool says.
     pub longest_life: Seconds,
@@ -84,6 +87,7 @@ impl Settings {
             rights: None,
             balance: Balance::default(),
             timings,
+            measures: Measures::default(),
             longest_life: longest.unwrap_or(Pool::MAX_LIFETIME),
             webhook_url: None,
         }

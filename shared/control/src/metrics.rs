@@ -1,8 +1,15 @@
-//! The names of all metrics. The template's alarms use the same names, and a test holds the two
-//! together.
+//! The names of all metrics, and how CloudWatch files them. The template's alarms and its dashboard
+//! use the same names, and tests hold them together.
+//!
+//! Each name with each set of dimensions and their values is a metric that is paid for. So what is a
+//! dimension is bounded: never a repository, a workflow or a job, which are the record of usage's.
+
+mod measure;
 
 use muster_domain::ec2::ErrorClass;
-use strum::VariantArray as _;
+use strum::{EnumMessage as _, VariantArray as _};
+
+pub use self::measure::{MAX_POOLS, Measure, Measures, OTHER_POOLS, Of, pool};
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Muster";
@@ -10,9 +17,46 @@ pub const NAMESPACE: &str = "Muster";
 pub const DIMENSION: &str = "Stack";
 /// The second dimension of a pool's metrics: its value is the pool's name.
 pub const POOL_DIMENSION: &str = "Pool";
+/// The second dimension of a count by reasons.
+pub const REASON_DIMENSION: &str = "Reason";
 
-/// A metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+/// What a value is filed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::VariantArray)]
+pub enum Dimensions {
+    /// The stack alone.
+    Stack,
+    /// The pool.
+    Pool,
+    /// The reason, of a closed list.
+    Reason,
+}
+
+impl Dimensions {
+    /// The names in CloudWatch.
+    #[must_use]
+    pub const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Stack => &[DIMENSION],
+            Self::Pool => &[DIMENSION, POOL_DIMENSION],
+            Self::Reason => &[DIMENSION, REASON_DIMENSION],
+        }
+    }
+}
+
+/// A metric. What is written here of each stands in docs/metrics.md.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::EnumMessage,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 pub enum Metric {
     /// Age of the oldest row in `pending_delete`, `pending_force_delete` or `deleting`, seconds.
     OldestPendingDeleteAgeSeconds,
@@ -52,12 +96,34 @@ pub enum Metric {
     PoolsRefused,
     /// Pools whose last machines served nothing, so that one at a time is launched.
     PoolsInTrouble,
-    /// Machines of a pool in a row that served nothing. Filed by pool.
+    /// Machines of a pool in a row that served nothing.
     MachinesServedNothing,
     /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
     WebhooksRedelivered,
     /// Signed webhook deliveries of a job that this version cannot read.
     WebhooksUnreadable,
+    /// From when a job could have had a runner to when one took it, of each job.
+    JobWaitSeconds,
+    /// From EC2's machine to its agent that listens, of each machine.
+    MachineStartSeconds,
+    /// Queued jobs of a pool that no runner has taken.
+    JobsWaiting,
+    /// Jobs that wait for an approval at GitHub; a hundred are counted at most.
+    JobsGated,
+    /// Live instances, by the pool's counter.
+    MachinesLive,
+    /// Machines at work, by their own word; each five minutes.
+    MachinesBusy,
+    /// What EC2's list of our machines costs an hour, as far as it has prices; each five minutes.
+    DollarsAnHour,
+    /// Machines that EC2 lists, and of which no price is known; each five minutes.
+    MachinesUnpriced,
+    /// Jobs whose machine ended before them.
+    JobsInterrupted,
+    /// Machines that were bought for a job, and ran none.
+    MachinesInVain,
+    /// The least that GitHub has left of an hour's calls, as an answer of its said.
+    GitHubCallsLeft,
 }
 
 impl Metric {
@@ -86,14 +152,83 @@ impl Metric {
         self.into()
     }
 
+    /// What it is, in a sentence.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        self.get_documentation().unwrap_or_default()
+    }
+
     /// CloudWatch's unit.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::OldestPendingDeleteAgeSeconds
             | Self::OldestQueuedJobAgeSeconds
-            | Self::SwitchedOffSeconds => "Seconds",
+            | Self::SwitchedOffSeconds
+            | Self::JobWaitSeconds
+            | Self::MachineStartSeconds => "Seconds",
+            Self::DollarsAnHour => "None",
             _ => "Count",
         }
     }
+
+    /// How it is filed: once for each of these.
+    #[must_use]
+    pub const fn dimensions(self) -> &'static [Dimensions] {
+        match self {
+            Self::JobWaitSeconds | Self::JobsInterrupted | Self::MachinesInVain => {
+                &[Dimensions::Stack, Dimensions::Pool]
+            }
+            Self::MachineStartSeconds
+            | Self::MachinesLive
+            | Self::MachinesBusy
+            | Self::MachinesServedNothing => &[Dimensions::Pool],
+            Self::JobsWaiting => &[Dimensions::Pool, Dimensions::Reason],
+            _ => &[Dimensions::Stack],
+        }
+    }
+
+    /// Whether an alarm watches it, filed by the stack alone. The others are shown, and may be
+    /// turned off.
+    #[must_use]
+    pub const fn is_watched(self) -> bool {
+        match self {
+            Self::OldestPendingDeleteAgeSeconds
+            | Self::OldestQueuedJobAgeSeconds
+            | Self::JobsUnserved
+            | Self::JobsRefused
+            | Self::ReaperTick
+            | Self::Orphans
+            | Self::LaunchFailed
+            | Self::EntitiesUnhealthy
+            | Self::SwitchedOffSeconds
+            | Self::BlastRadius
+            | Self::LaunchOverQuota
+            | Self::PoolsRefused
+            | Self::PoolsInTrouble
+            | Self::WebhooksRedelivered
+            | Self::WebhooksUnreadable
+            | Self::JobWaitSeconds
+            | Self::DollarsAnHour
+            | Self::MachinesInVain => true,
+            Self::LaunchThrottled
+            | Self::LaunchNoCapacity
+            | Self::LaunchMisconfigured
+            | Self::LaunchDenied
+            | Self::LaunchNotYetVisible
+            | Self::LaunchUnanswered
+            | Self::MachinesServedNothing
+            | Self::MachineStartSeconds
+            | Self::JobsWaiting
+            | Self::JobsGated
+            | Self::MachinesLive
+            | Self::MachinesBusy
+            | Self::MachinesUnpriced
+            | Self::JobsInterrupted
+            | Self::GitHubCallsLeft => false,
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,7 @@ impl Settings {
             rights: self.rights.clone(),
             balance,
             timings: self.timings.clone(),
+            measures: self.measures,
             longest_life: self.longest_life,
             webhook_url: self.webhook_url.clone(),
         })

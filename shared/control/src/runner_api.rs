@@ -23,6 +23,7 @@ pub use self::request::{MachineReport, look};
 use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::health::{note, note_answer};
+use crate::metrics::{self, Measure, Metric};
 use crate::ports::{
     Github, Instances, JitError, Launches, Queue, ReadError, Registrar, Table, Write,
 };
@@ -44,6 +45,15 @@ pub struct Configuration {
     pub sudo: bool,
     /// The agent that the machine takes before it starts, where its own will not do.
     pub agent: Option<AgentOffer>,
+}
+
+/// What became of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reported {
+    /// What a machine does whose agent has ended: all others go on.
+    pub after: AfterEnd,
+    /// What CloudWatch is told.
+    pub measures: Vec<Measure>,
 }
 
 /// Why a machine does not get what it asks for.
@@ -169,7 +179,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         })
     }
 
-    /// Takes a report. What a machine does whose agent has ended: all others go on.
+    /// Takes a report.
     ///
     /// # Errors
     /// What the machine is to do instead.
@@ -177,12 +187,12 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         &self,
         report: &MachineReport,
         now: Time,
-    ) -> Result<AfterEnd, RunnerApiError> {
+    ) -> Result<Reported, RunnerApiError> {
         let instance = self.instance().await?;
         let settings = self.context.settings;
         let timings = &settings.timings_of(&instance.pool);
         let pool = settings.pool(&instance.pool);
-        let (mut ends, mut refused_agent) = (false, None);
+        let (mut ends, mut refused_agent, mut came) = (false, None, None);
         let mut after = AfterEnd::ShutsDown;
         let stored = self
             .change(instance, |next| {
@@ -193,6 +203,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 }
                 ends = before.runner.exit.is_none() && next.runner.exit.is_some();
                 refused_agent = before.agent_refused_by(next);
+                came = next.start_time().filter(|_| before.start_time().is_none());
                 Ok(())
             })
             .await?;
@@ -211,8 +222,16 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 tracing::warn!(instance.id = %stored.name, what, "GitHub gave a runner a job that its pool does not serve");
                 Err(ReportError::ForeignJob.into())
             }
-            _ => Ok(after),
+            _ => Ok(Reported { after, measures: self.start(&stored, came) }),
         }
+    }
+
+    /// Of a machine whose agent has just said that it listens.
+    fn start(&self, instance: &Instance, millis: Option<u32>) -> Vec<Measure> {
+        let of = metrics::pool(self.context.settings, &instance.pool);
+        let seconds = millis.map(|millis| f64::from(millis) / 1000.0);
+        let measure = seconds.map(|value| Measure::of(of, Metric::MachineStartSeconds, value));
+        measure.into_iter().collect()
     }
 
     /// A runner that ended without a job may hold a claim: the reaper gives it back at once. If the

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, LOCATION, USER_AGENT};
@@ -50,13 +51,26 @@ pub(crate) struct Client {
     octocrab: Octocrab,
     /// For one exchange as a whole: the time-outs of the connection start anew with every byte.
     limit: Duration,
+    /// The least that an answer has left of an hour's calls, since somebody asked.
+    left: Mutex<Option<u32>>,
 }
 
 impl Client {
     pub(crate) fn new(settings: &ClientSettings) -> Result<Self, SetupError> {
         let octocrab = connect(settings)?;
         let limit = settings.connect_timeout + settings.read_timeout;
-        Ok(Self { octocrab, limit })
+        Ok(Self { octocrab, limit, left: Mutex::new(None) })
+    }
+
+    /// The least that GitHub has said to be left of an hour's calls since the last time. Each
+    /// installation has an hour of its own, so that is of the one that has least.
+    pub(crate) fn take_calls_left(&self) -> Option<u32> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn note_left(&self, left: Option<u32>) {
+        let mut least = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        *least = least.into_iter().chain(left).min();
     }
 
     /// Sends a call and reads the whole answer. An error means that there is none.
@@ -97,6 +111,7 @@ impl Client {
         };
         if let Ok(Ok((status, headers, _))) = &outcome {
             let remaining = headers.get("x-ratelimit-remaining").and_then(|n| n.to_str().ok());
+            self.note_left(remaining.and_then(|left| left.parse().ok()));
             tracing::debug!(
                 github.operation = call.operation,
                 http.status = status.as_u16(),

@@ -160,6 +160,13 @@ impl<K: AppKey> App<K> {
         })
     }
 
+    /// The least that GitHub has said to be left of an hour's calls since this was last asked; none
+    /// where it said nothing.
+    #[must_use]
+    pub fn take_calls_left(&self) -> Option<u32> {
+        self.client.take_calls_left()
+    }
+
     /// Carries out a call with the installation's token. A refused token is dropped and the call
     /// repeated once with a new one: tokens end early when an installation changes.
     async fn call(&self, registrar: &Registrar, call: &Call) -> Result<Answer, ProviderError> {

@@ -111,6 +111,20 @@ async fn troubles_are_the_same_for_every_call() {
     }
 }
 
+/// Each installation has an hour's calls of its own, and the one that has least is told of.
+#[tokio::test]
+async fn the_least_that_is_left_of_an_hours_calls_is_told_once() {
+    let fake = Fake::start().await;
+    let left = |count: u32| reply(404, "").header("x-ratelimit-remaining", count);
+    fake.on(Method::GET, RUNNER, [left(4_000), left(17), left(3_999), reply(404, "")]);
+    let app = fake.app();
+    app.take_calls_left();
+    for _ in 0..4 {
+        app.runner(&registrar("acme"), ID).await.expect("absent");
+    }
+    assert_eq!((app.take_calls_left(), app.take_calls_left()), (Some(17), None));
+}
+
 #[tokio::test]
 async fn deregistration_has_three_answers() {
     for (status, expected) in

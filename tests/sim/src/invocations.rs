@@ -190,7 +190,7 @@ async fn jobs(door: &Door, batch: &[Received]) {
         context: Context::new(door, door, &(), &(), settings),
         clock: &|| door.now(),
     };
-    let acked = batch.iter().zip(pass.run(&messages).await);
+    let acked = batch.iter().zip(pass.run(&messages).await.acked);
     let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
     acknowledge(door, Which::Jobs, &done).await;
 }
@@ -311,11 +311,13 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
                         Reply::Configuration(config.runner_name, number, config.agent)
                     })
                 }
-                Ask::Report(report) => pass.report(report, now).await.map(|after| match after {
-                    AfterEnd::ShutsDown => Reply::Noted,
-                    AfterEnd::Asks(after) => Reply::AskAgain(after),
-                    AfterEnd::Stays(time) => Reply::Stay(time),
-                }),
+                Ask::Report(report) => {
+                    pass.report(report, now).await.map(|done| match done.after {
+                        AfterEnd::ShutsDown => Reply::Noted,
+                        AfterEnd::Asks(after) => Reply::AskAgain(after),
+                        AfterEnd::Stays(time) => Reply::Stay(time),
+                    })
+                }
             }
         }
     };

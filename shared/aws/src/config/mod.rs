@@ -149,7 +149,10 @@ impl StackConfig {
         let timings = read.json(&variables::TIMINGS);
         let max_machines = read.number(&variables::MAX_MACHINES);
         let pools = vec![pool(read, &stack, max_machines)];
-        let settings = Settings::from_parameters(stack, pools, timings).with_at_most(max_machines);
+        let settings = Settings {
+            measures: read.word(&variables::MEASURES),
+            ..Settings::from_parameters(stack, pools, timings).with_at_most(max_machines)
+        };
         let tables = TableNames {
             instances: read.required(&variables::INSTANCES_TABLE),
             jobs: read.required(&variables::JOBS_TABLE),

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use muster_control::metrics::Measures;
 use muster_domain::timings::Timings;
 
 use super::*;
@@ -32,7 +33,7 @@ const FUNCTIONS: [(&str, Reads); 5] = [
     ("admin", |read| drop(AdminConfig::read(read))),
 ];
 
-const VARIABLES: [&Variable; 18] = [
+const VARIABLES: [&Variable; 19] = [
     &variables::STACK,
     &variables::LAUNCH_TEMPLATE,
     &variables::LAUNCH_TEMPLATE_VERSION,
@@ -40,6 +41,7 @@ const VARIABLES: [&Variable; 18] = [
     &variables::MAX_MACHINES,
     &variables::MACHINE_TAG_KEYS,
     &variables::TIMINGS,
+    &variables::MEASURES,
     &variables::INSTANCES_TABLE,
     &variables::JOBS_TABLE,
     &variables::CONTROL_TABLE,
@@ -111,6 +113,7 @@ fn every_problem_is_named_at_once() {
             "MUSTER_LAUNCH_TEMPLATE_VERSION" => "$Latest".to_owned(),
             "MUSTER_MAX_MACHINES" => "many".to_owned(),
             "MUSTER_TIMINGS" => r#"{"boot_deadlin":1}"#.to_owned(),
+            "MUSTER_MEASURES" => "everything".to_owned(),
             "MUSTER_STACK" | "MUSTER_SUBNETS" => return None,
             other => other.to_lowercase(),
         })
@@ -118,7 +121,7 @@ fn every_problem_is_named_at_once() {
     let mut reader = Reader::new(&get);
     let config = ScaleUpConfig::read(&mut reader);
     let Err(ConfigError(problems)) = reader.finish(config) else { panic!("accepted") };
-    assert_eq!(problems.len(), 5, "{problems:#?}");
+    assert_eq!(problems.len(), 6, "{problems:#?}");
 }
 
 #[test]
@@ -140,6 +143,7 @@ fn a_stack_without_a_pool_file_has_one_pool_within_its_ceiling() {
             "MUSTER_SUBNETS" => "subnet-a,subnet-b".to_owned(),
             "MUSTER_MAX_MACHINES" => "7".to_owned(),
             "MUSTER_LAUNCH_TEMPLATE_VERSION" => "3".to_owned(),
+            "MUSTER_MEASURES" => "stack".to_owned(),
             other => other.to_lowercase(),
         })
     };
@@ -149,6 +153,7 @@ fn a_stack_without_a_pool_file_has_one_pool_within_its_ceiling() {
     assert_eq!(serde_json::to_string(&pool.labels).expect("text"), r#"[["staging"]]"#);
     assert_eq!(&*pool.launch_template_id, "muster_launch_template");
     assert_eq!((&*pool.launch_template_version, pool.subnets.len(), pool.max), ("3", 2, 7));
+    assert_eq!(settings.measures, Measures::Stack);
     assert_eq!((settings.limits.stack, settings.max_machines), (Some(7), Some(7)));
     // A pool file may ask for what the parameters open, and that is the admin function's matter.
     assert_eq!(settings.rights, None);

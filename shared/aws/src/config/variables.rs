@@ -28,6 +28,10 @@ pub(crate) const TIMINGS: Variable = Variable {
     name: "MUSTER_TIMINGS",
     meaning: "The parameter `Timings`: durations in seconds, by name; the others keep their defaults.",
 };
+pub(crate) const MEASURES: Variable = Variable {
+    name: "MUSTER_MEASURES",
+    meaning: "The parameter `Measures`: which metrics are kept, `none` but those of alarms, those of the `stack`, or those of its `pools` as well.",
+};
 pub(crate) const INSTANCES_TABLE: Variable =
     Variable { name: "MUSTER_INSTANCES_TABLE", meaning: "The table of instances." };
 pub(crate) const JOBS_TABLE: Variable =

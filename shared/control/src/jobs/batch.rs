@@ -10,8 +10,9 @@ use muster_domain::time::{Seconds, Time};
 use crate::Settings;
 use crate::causes::with_causes;
 use crate::context::{Context, Wired};
-use crate::jobs::ingest::{Folded, Ingest};
+use crate::jobs::ingest::{Folded, Ingest, Waited};
 use crate::launches::pass::again_after;
+use crate::metrics::{self, Measure, Metric};
 use crate::ports::{Operations as _, Queue, Table};
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
@@ -29,6 +30,15 @@ pub struct Received<M> {
     pub receives: u32,
 }
 
+/// What became of a batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobsReport {
+    /// For each message, in order: done with it; the others come back.
+    pub acked: Vec<bool>,
+    /// What CloudWatch is told: how long jobs waited that have a runner now.
+    pub measures: Vec<Measure>,
+}
+
 /// An invocation for the jobs queue.
 pub struct JobsBatch<'a, W: Wired> {
     /// The world, and the stack.
@@ -38,11 +48,11 @@ pub struct JobsBatch<'a, W: Wired> {
 }
 
 impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
-    /// Handles a batch. For each message, in order: done with it; the others come back. One that
-    /// this version cannot read says nothing; it ends in the dead-letter queue, where it is not
-    /// lost.
-    pub async fn run(&self, messages: &[Received<Option<JobsMessage>>]) -> Vec<bool> {
-        let mut acked = vec![false; messages.len()];
+    /// Handles a batch. A message that this version cannot read says nothing; it ends in the
+    /// dead-letter queue, where it is not lost.
+    pub async fn run(&self, messages: &[Received<Option<JobsMessage>>]) -> JobsReport {
+        let acked = vec![false; messages.len()];
+        let mut report = JobsReport { acked, ..JobsReport::default() };
         let (mut events, mut told) = (Vec::new(), Vec::new());
         for (number, received) in messages.iter().enumerate() {
             match &received.message {
@@ -52,7 +62,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
                 }
                 Some(JobsMessage::Unreadable { repository, installation, delivery }) => {
                     let noted = self.note(repository, *installation, delivery).await;
-                    acked[number] = noted.is_ok();
+                    report.acked[number] = noted.is_ok();
                     if let Err(error) = noted {
                         tracing::error!(%repository, delivery, error = with_causes(&error), "failed to note that a repository is to be asked about; the message comes again");
                         self.leave(received).await;
@@ -62,10 +72,10 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
             }
         }
         if told.is_empty() {
-            return acked;
+            return report;
         }
         match self.context.settings.current(self.context.table).await {
-            Ok(settings) => self.take_in(&settings, messages, &events, told, &mut acked).await,
+            Ok(settings) => self.take_in(&settings, messages, &events, told, &mut report).await,
             Err(error) => {
                 // Nothing is known of any pool: all messages stay.
                 tracing::error!(error = with_causes(&error), "cannot read the set of pools");
@@ -74,7 +84,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
                 }
             }
         }
-        acked
+        report
     }
 
     /// An event cannot be read: GitHub is asked for what is queued there, after the next sweep. This
@@ -107,16 +117,17 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
         messages: &[Received<Option<JobsMessage>>],
         events: &[JobEvent],
         told: Vec<(usize, &str)>,
-        acked: &mut [bool],
+        report: &mut JobsReport,
     ) {
         let ingest = Ingest { context: self.context.with(settings) };
         let folded = ingest.fold_all(events, (self.clock)()).await;
         let (mut woken, mut wakers) = (Woken::default(), Vec::new());
         for (((number, delivery), event), folded) in told.into_iter().zip(events).zip(folded) {
             match folded {
-                Ok(Folded::Stored { wake, jobs }) => {
+                Ok(Folded::Stored { wake, jobs, waited }) => {
                     tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "recorded a job event");
-                    acked[number] = true;
+                    report.acked[number] = true;
+                    report.measures.extend(waited.map(|waited| measure(settings, &waited)));
                     if !wake.is_empty() {
                         woken.after(&wake, &jobs);
                         wakers.push(number);
@@ -124,7 +135,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
                 }
                 Ok(Folded::NotOurs(why)) => {
                     tracing::info!(job.id = %event.key, delivery, why, "ignored a job event: no pool is meant");
-                    acked[number] = true;
+                    report.acked[number] = true;
                 }
                 Err(error) => {
                     tracing::error!(job.id = %event.key, delivery, error = with_causes(&error), "failed to record a job event; it comes again");
@@ -141,7 +152,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
                 "failed to wake the pools; the events come again"
             );
             for number in wakers {
-                acked[number] = false;
+                report.acked[number] = false;
                 self.leave(&messages[number]).await;
             }
         }
@@ -159,4 +170,10 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
             );
         }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "waits stay far below 2^52")]
+fn measure(settings: &Settings, waited: &Waited) -> Measure {
+    let of = metrics::pool(settings, &waited.pool);
+    Measure::of(of, Metric::JobWaitSeconds, waited.millis as f64 / 1000.0)
 }

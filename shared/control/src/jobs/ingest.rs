@@ -30,9 +30,20 @@ pub enum Folded {
         wake: BTreeSet<PoolName>,
         /// The jobs as they are stored now: its own, and the one that its runner left for it.
         jobs: Vec<Job>,
+        /// How long its own has waited for a runner, where this event is the first to name one.
+        waited: Option<Waited>,
     },
     /// The job is none of ours; no row is kept.
     NotOurs(String),
+}
+
+/// The wait of a job that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// The pool that served it.
+    pub pool: PoolName,
+    /// By GitHub's clock, but for an approval.
+    pub millis: i64,
 }
 
 /// The ingest pass.
@@ -155,7 +166,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
             }
             writes.extend(writes::job(before, &next));
             let wake = to_wake(&next, &Touched::default());
-            answers.push((*index, Folded::Stored { wake, jobs: vec![next] }));
+            answers.push((*index, Folded::Stored { wake, jobs: vec![next], waited: None }));
         }
         // Somebody has changed a row; or the tables do not answer, and it may be that they refuse
         // one item alone.
@@ -225,10 +236,11 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         let mut wake = to_wake(&next, &touched);
         wake.extend(self.short_of_idle(&next, &touched));
         let left = changes.into_iter().filter_map(|write| match write {
-            Write::Job(job) if job.key() != next.key() => Some(job.next().clone()),
+            Write::Job(job) if job.key() != event.key => Some(job.next().clone()),
             _ => None,
         });
-        Ok(Folded::Stored { wake, jobs: left.chain([next.clone()]).collect() })
+        let waited = waited(before.as_deref(), &next);
+        Ok(Folded::Stored { wake, jobs: left.chain([next]).collect(), waited })
     }
 
     /// GitHub was asked for a job, after `asked` was read, and calls it waiting for an approval.
@@ -379,6 +391,15 @@ fn usage(job: &Job, was_completed: bool, touched: &Touched) -> Option<Write> {
         None => None,
     };
     line.map(Write::from)
+}
+
+/// Counted once for each job: an event that comes again finds it on its runner.
+fn waited(before: Option<&Job>, job: &Job) -> Option<Waited> {
+    let was_taken = before.is_some_and(|before| before.ran_on().is_some());
+    let (pool, at) = (job.pool.clone()?, job.last_event.started_at?);
+    let is_taken = !was_taken && job.ran_on().is_some();
+    let millis = at.as_millis() - job.waits_since().as_millis();
+    is_taken.then(|| Waited { pool, millis: millis.max(0) })
 }
 
 fn to_wake(job: &Job, touched: &Touched) -> BTreeSet<PoolName> {

@@ -25,7 +25,7 @@ use crate::context::{Context, Wired};
 use crate::health::note_answer;
 use crate::jobs::ingest::{Folded, Ingest};
 use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
-use crate::metrics::Metric;
+use crate::metrics::{Measure, Metric};
 use crate::ports::{
     CommitError, Delivery, Github, JobSeen, Operations as _, Queue, ReadError, Registrar, RunSeen,
     Table,
@@ -73,9 +73,8 @@ pub struct RecoveryReport {
 impl RecoveryReport {
     /// What CloudWatch is told.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-    pub fn metrics(&self) -> Vec<(Metric, f64)> {
-        vec![(Metric::WebhooksRedelivered, self.redelivered as f64)]
+    pub fn measures(&self) -> Vec<Measure> {
+        vec![Measure::count(Metric::WebhooksRedelivered, self.redelivered)]
     }
 }
 
@@ -390,7 +389,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
 
     /// What GitHub says counts as an event: the pools that it touches are woken, as for any other.
     async fn woken(&self, folded: Folded) -> Result<(), PassError> {
-        if let Folded::Stored { wake, jobs } = folded {
+        if let Folded::Stored { wake, jobs, .. } = folded {
             self.wake(&wake, &jobs).await?;
         }
         Ok(())

@@ -76,7 +76,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         let (mut woken, mut failed) = (Woken::default(), None);
         for (key, folded) in keys.into_iter().zip(ingest.fold_all(&events, now).await) {
             match folded {
-                Ok(Folded::Stored { wake, jobs }) => {
+                Ok(Folded::Stored { wake, jobs, .. }) => {
                     woken.after(&wake, &jobs);
                     report.note(jobs.into_iter().find(|job| job.key() == key), key, &known);
                 }

@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use futures_util::future::{join_all, try_join};
 use muster_domain::backoff;
 use muster_domain::hash::fnv1a;
-use muster_domain::ids::MachineId;
+use muster_domain::ids::{MachineId, PoolName};
 use muster_domain::message::ReapMessage;
 use muster_domain::time::{Seconds, Time};
+use muster_domain::usage::Loss;
 
+use crate::Settings;
 use crate::causes::with_causes;
 use crate::context::{Context, Ports};
+use crate::metrics::{self, Measure, Metric};
 use crate::ports::{Operations, Queue};
 use crate::reaps::reap::{MAX_RECEIVES, Pass, Progress, Reap, Settlement, Ticket};
 use crate::reaps::terminate;
@@ -51,18 +54,20 @@ impl Received {
 }
 
 /// What became of a batch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchReport {
     /// For each message, in order: done with it; the others come back.
     pub acked: Vec<bool>,
     /// Passes that were left to a later invocation, because this one's time was running out.
     pub postponed: u32,
+    /// What CloudWatch is told: what was lost with machines.
+    pub measures: Vec<Measure>,
 }
 
 /// Where the pass of a message has come to.
 enum Stage {
-    /// To its end; whether the message is done with.
-    Settled(bool),
+    /// To its end; whether the message is done with, and what was lost with its machine.
+    Settled(bool, Option<(PoolName, Loss)>),
     /// To the end of its machine.
     Terminates(MachineId, Box<Pass>),
 }
@@ -70,8 +75,15 @@ enum Stage {
 impl Stage {
     const fn terminates(&self) -> Option<&MachineId> {
         match self {
-            Self::Settled(_) => None,
+            Self::Settled(..) => None,
             Self::Terminates(machine, _) => Some(machine),
+        }
+    }
+
+    fn settled(self) -> Option<(bool, Option<(PoolName, Loss)>)> {
+        match self {
+            Self::Settled(acked, lost) => Some((acked, lost)),
+            Self::Terminates(..) => None,
         }
     }
 }
@@ -111,7 +123,10 @@ impl<P: Ports> Batch<'_, P> {
         let mut report = BatchReport::default();
         for group in messages.chunks(SIDE_BY_SIDE) {
             if now() <= begin_until {
-                report.acked.extend(self.side_by_side(reap, group, now).await);
+                for (acked, lost) in self.side_by_side(reap, group, now).await {
+                    report.acked.push(acked);
+                    report.measures.extend(lost.map(|lost| measure(&settings, lost)));
+                }
                 continue;
             }
             for received in group {
@@ -123,25 +138,25 @@ impl<P: Ports> Batch<'_, P> {
     }
 
     /// The passes of some messages, up to the ends of their machines; one call for all of those;
-    /// and the rest of the passes. Whether each message is done with.
+    /// and the rest of the passes. Whether each message is done with, and what was lost.
     async fn side_by_side(
         &self,
         reap: &Reap<'_, P>,
         group: &[Received],
         now: &dyn Fn() -> Time,
-    ) -> Vec<bool> {
+    ) -> Vec<(bool, Option<(PoolName, Loss)>)> {
         let begun = group.iter().map(|received| self.begin(reap, received, now()));
         let mut stages = join_all(begun).await;
         loop {
             let machines: BTreeSet<MachineId> =
                 stages.iter().filter_map(Stage::terminates).cloned().collect();
             if machines.is_empty() {
-                return stages.iter().map(|stage| matches!(stage, Stage::Settled(true))).collect();
+                return stages.into_iter().filter_map(Stage::settled).collect();
             }
             let answers = terminate::all(self.context.compute, machines, now()).await;
             let work = stages.into_iter().zip(group);
             stages = join_all(work.map(async |(stage, received)| match stage {
-                Stage::Settled(_) => stage,
+                Stage::Settled(..) => stage,
                 Stage::Terminates(machine, mut pass) => {
                     if let Some(answer) = answers.get(&machine) {
                         pass.terminated(answer.clone());
@@ -164,8 +179,8 @@ impl<P: Ports> Batch<'_, P> {
         };
         match pass {
             Ok(Some(pass)) => self.advance(reap, received, pass, now).await,
-            Ok(None) => Stage::Settled(true),
-            Err(error) => self.failed(received, &error).await,
+            Ok(None) => Stage::Settled(true, None),
+            Err(error) => Stage::Settled(self.failed(received, &error).await, None),
         }
     }
 
@@ -179,17 +194,17 @@ impl<P: Ports> Batch<'_, P> {
         match reap.advance(&mut pass, now).await {
             Ok(Progress::Terminates(machine)) => Stage::Terminates(machine, Box::new(pass)),
             Ok(Progress::Settled(settlement)) => {
-                Stage::Settled(self.settle(received, settlement).await)
+                Stage::Settled(self.settle(received, settlement).await, pass.lost)
             }
-            Err(error) => self.failed(received, &error).await,
+            Err(error) => Stage::Settled(self.failed(received, &error).await, pass.lost),
         }
     }
 
-    /// What failed comes again.
-    async fn failed(&self, received: &Received, error: &PassError) -> Stage {
+    /// What failed comes again. Whether the message is done with.
+    async fn failed(&self, received: &Received, error: &PassError) -> bool {
         let (message, error) = (&received.message, with_causes(error));
         tracing::error!(?message, error, "reap pass failed; it runs again");
-        Stage::Settled(self.settle(received, comes_again(received)).await)
+        self.settle(received, comes_again(received)).await
     }
 
     async fn leave_all(&self, messages: &[Received]) -> BatchReport {
@@ -216,6 +231,14 @@ impl<P: Ports> Batch<'_, P> {
             }
         }
     }
+}
+
+fn measure(settings: &Settings, (pool, loss): (PoolName, Loss)) -> Measure {
+    let metric = match loss {
+        Loss::Job => Metric::JobsInterrupted,
+        Loss::Machine => Metric::MachinesInVain,
+    };
+    Measure::of(metrics::pool(settings, &pool), metric, 1.0)
 }
 
 /// What failed comes again soon, and later each time.

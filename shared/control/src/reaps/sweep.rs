@@ -1,13 +1,14 @@
 //! The sweep: every minute, sends every row whose time has come to the reap queue, wakes pools with
 //! demand, compares EC2 with the tables, and measures. Its cost is the cost of what is due.
 
+mod gauges;
 mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{join_all, join3};
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::{APPROVAL_EXPIRY, Job};
@@ -21,15 +22,17 @@ use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage;
 
+use self::gauges::{Fleet, Gauges};
 use self::look::{Looked, LookedPool};
+use crate::Settings;
 use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::jobs::recover;
-use crate::metrics::Metric;
+use crate::metrics::{self, Measure, Metric};
 use crate::pools::Changed;
 use crate::ports::{
     CommitError, Compute, Instances as _, ListedMachine, Operations as _, Page, Queue, ReadError,
-    Table,
+    Table, Usage as _,
 };
 use crate::wake::reap_message;
 use crate::writes::{self, PassError};
@@ -98,6 +101,8 @@ pub struct SweepReport {
     pub kinds: BTreeSet<Arc<str>>,
     /// Waiting jobs of which nothing was heard for long, those of the longest silence.
     pub silent: Vec<Stored<Job>>,
+    /// What is shown, and no alarm watches.
+    pub gauges: Gauges,
     /// Parts of the sweep that failed; the others ran.
     pub problems: Vec<String>,
 }
@@ -108,31 +113,28 @@ impl SweepReport {
         self.troubles.iter().filter(|one| one.is_refusal_of_github()).count()
     }
 
-    /// What CloudWatch is told of each pool.
-    #[must_use]
-    pub fn pool_metrics(&self) -> Vec<(PoolName, Vec<(Metric, f64)>)> {
-        let told = |(pool, count): &(PoolName, u32)| {
-            (pool.clone(), vec![(Metric::MachinesServedNothing, f64::from(*count))])
-        };
-        self.served_nothing.iter().map(told).collect()
-    }
-
     /// What CloudWatch is told.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-    pub fn metrics(&self) -> Vec<(Metric, f64)> {
-        vec![
-            (Metric::ReaperTick, if self.problems.is_empty() { 1.0 } else { 0.0 }),
-            (Metric::OldestPendingDeleteAgeSeconds, f64::from(self.oldest_pending_delete)),
-            (Metric::OldestQueuedJobAgeSeconds, f64::from(self.oldest_queued_job)),
-            (Metric::JobsUnserved, self.unserved as f64),
-            (Metric::PoolsRefused, self.refused_pools as f64),
-            (Metric::PoolsInTrouble, self.troubled_pools as f64),
-            (Metric::Orphans, self.orphans as f64),
-            (Metric::EntitiesUnhealthy, self.refused() as f64),
-            (Metric::SwitchedOffSeconds, f64::from(self.switched_off)),
-            (Metric::BlastRadius, if self.stopped_at_blast_radius { 1.0 } else { 0.0 }),
-        ]
+    pub fn measures(&self, settings: &Settings) -> Vec<Measure> {
+        let age = |metric, seconds: u32| Measure::new(metric, f64::from(seconds));
+        let mut all = vec![
+            Measure::flag(Metric::ReaperTick, self.problems.is_empty()),
+            age(Metric::OldestPendingDeleteAgeSeconds, self.oldest_pending_delete),
+            age(Metric::OldestQueuedJobAgeSeconds, self.oldest_queued_job),
+            Measure::count(Metric::JobsUnserved, self.unserved),
+            Measure::count(Metric::PoolsRefused, self.refused_pools),
+            Measure::count(Metric::PoolsInTrouble, self.troubled_pools),
+            Measure::count(Metric::Orphans, self.orphans),
+            Measure::count(Metric::EntitiesUnhealthy, self.refused()),
+            age(Metric::SwitchedOffSeconds, self.switched_off),
+            Measure::flag(Metric::BlastRadius, self.stopped_at_blast_radius),
+        ];
+        all.extend(self.served_nothing.iter().map(|(pool, count)| {
+            let of = metrics::pool(settings, pool);
+            Measure::of(of, Metric::MachinesServedNothing, f64::from(*count))
+        }));
+        all.extend(self.gauges.measures(settings));
+        all
     }
 }
 
@@ -145,8 +147,9 @@ pub struct Sweep<'a, W: Wired> {
 impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
     /// Reads, and then runs all parts. One that fails does not keep the others from running.
     pub async fn sweep(&self, now: Time) -> SweepReport {
-        let looked = Looked::read(self.context.table, &self.context.settings.pools, now).await;
-        let mut report = SweepReport::default();
+        let looked = Looked::read(self.context.table, self.context.settings, now).await;
+        let gauges = Gauges::of(&looked, self.context.settings, now);
+        let mut report = SweepReport { gauges, ..SweepReport::default() };
         let mut problems = Vec::new();
         note(&mut problems, "due rows", self.send_due(looked.due, now, &mut report).await);
         let mut wakes = Vec::new();
@@ -180,9 +183,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
                 report.orphans = ledger.iter().filter(|one| one.will_not_end() || !may_end).count();
                 if may_end {
                     report.ledger = ledger;
-                    let compared = self.reconcile(looked.reconciled, now, &mut report).await;
-                    note(&mut problems, "comparison with EC2", compared);
                 }
+                let compared = self.reconcile(looked.reconciled, may_end, now, &mut report).await;
+                note(&mut problems, "comparison with EC2", compared);
             }
         }
         report.problems.extend(problems);
@@ -330,9 +333,11 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
 
     /// Compares EC2's list of our machines with the tables: machines without a live record end,
     /// records without a machine get a pass. Every third of the orphan age, by one sweep at a time.
+    /// Where nothing may be ended, it looks all the same: what machines cost is told then as well.
     async fn reconcile(
         &self,
         last: Result<Option<Time>, ReadError>,
+        may_end: bool,
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
@@ -346,9 +351,19 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             Err(CommitError::Conflict) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        let (machines, records) = join(self.list_machines(report), self.live_records()).await;
+        let Context { table, settings, .. } = self.context;
+        let (machines, records, prices) =
+            join3(self.list_machines(report), self.live_records(), table.prices()).await;
         let Some(machines) = machines else { return Ok(()) };
         let records = records?;
+        let priced = prices.map(|prices| {
+            let prices = prices.map(Stored::into_record).unwrap_or_default();
+            report.gauges.fleet = Some(Fleet::of(&machines, &records, &prices, settings));
+        });
+        note(&mut report.problems, "prices", priced);
+        if !may_end {
+            return Ok(());
+        }
         self.wake_lost(&machines, &records, now).await?;
         self.end_strays(&machines, &records, now, report).await
     }

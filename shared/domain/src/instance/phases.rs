@@ -107,6 +107,13 @@ impl Instance {
         *prepared = prepared.or(before(ages.prepared));
     }
 
+    /// How long its machine took until its agent listened, in milliseconds; none before that.
+    #[must_use]
+    pub fn start_time(&self) -> Option<u32> {
+        let millis = self.phases.started?.as_millis() - self.bound_at?.as_millis();
+        Some(u32::try_from(millis.max(0)).unwrap_or(u32::MAX))
+    }
+
     /// When it got how far, as far as that is known, in the order of the phases. An answer of EC2
     /// that was lost binds a machine that has been running for a while.
     #[must_use]

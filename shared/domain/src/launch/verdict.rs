@@ -9,6 +9,7 @@ mod conditions;
 mod limit;
 mod maximum;
 mod mismatch;
+mod reason;
 mod refusal;
 mod switch;
 mod taken;
@@ -16,6 +17,7 @@ mod trouble;
 pub mod withheld;
 
 pub use self::conditions::Conditions;
+pub use self::reason::WaitReason;
 use crate::ids::Entity;
 use crate::instance::Instance;
 use crate::job::Job;

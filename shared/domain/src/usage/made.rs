@@ -127,6 +127,26 @@ pub fn end_of(instance: &Instance) -> (Time, EndedBy) {
     (at.max(instance.bound_at.unwrap_or(at)).min(instance.since()), by)
 }
 
+/// What was lost with a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Loss {
+    /// The machine ended before its job.
+    Job,
+    /// It was bought for a job, and ran none.
+    Machine,
+}
+
+/// What was lost with the machine of a record that has ended, if anything was.
+#[must_use]
+pub fn loss(instance: &Instance) -> Option<Loss> {
+    instance.machine()?;
+    match purpose(instance, None) {
+        For::Nothing => Some(Loss::Machine),
+        For::Job(..) if is_cut(instance) => cause(instance).map(|_| Loss::Job),
+        For::Job(..) | For::Nobody => None,
+    }
+}
+
 /// What its time was for. A job of which only its hook has told ran all the same.
 fn purpose(instance: &Instance, job: Option<&Job>) -> For {
     let hook = instance.runner.started.as_ref();
@@ -140,12 +160,16 @@ fn purpose(instance: &Instance, job: Option<&Job>) -> For {
     if instance.bought_for_job { For::Nothing } else { For::Nobody }
 }
 
+/// Whether it ended before its job, as far as machine and GitHub have told.
+fn is_cut(instance: &Instance) -> bool {
+    let runner = &instance.runner;
+    runner.has_taken_job()
+        && runner.github_completed_at.is_none()
+        && runner.started.as_ref().is_none_or(|job| job.completed_at.is_none())
+}
+
 /// What cut it short. What GitHub called completed before was cut off by nothing.
 fn cause(instance: &Instance) -> Option<Cause> {
-    let runner = &instance.runner;
-    let is_cut = runner.has_taken_job()
-        && runner.github_completed_at.is_none()
-        && runner.started.as_ref().is_none_or(|job| job.completed_at.is_none());
     let reason = instance.mark().map(|mark| &mark.reason);
     let ended = instance.ended_by();
     let by_spot = ended == Some(SPOT_TERMINATION) || reason == Some(&DeleteReason::SpotNotice);
@@ -155,7 +179,7 @@ fn cause(instance: &Instance) -> Option<Cause> {
     if reason == Some(&DeleteReason::MaxLifetime) {
         return Some(Cause::MaxLifetime);
     }
-    if is_cut && instance.order().is_some_and(|order| order.kill_running_job) {
+    if is_cut(instance) && instance.order().is_some_and(|order| order.kill_running_job) {
         return Some(Cause::Killed);
     }
     ended.map(|_| Cause::HostLost)

@@ -19,7 +19,7 @@ pub use self::costs::{By, Costs};
 pub use self::date::Date;
 pub use self::fold::{DAY_KEPT, Day, Group, InVain, Key, PartOfDay, PoolWaits, Sum};
 pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine};
-pub use self::made::end_of;
+pub use self::made::{Loss, end_of, loss};
 pub use self::parts::Parts;
 pub use self::prices::{
     History, LIST_FOR, MOST_TYPES, OwnPrices, Price, PricedBy, Prices, SPOT_FOR,

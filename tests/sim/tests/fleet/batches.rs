@@ -30,7 +30,7 @@ fn run(bench: &Bench, messages: &[Event]) -> Vec<bool> {
     let settings = &door.sim.settings;
     let batch =
         JobsBatch { context: Context::new(door, door, &(), &(), settings), clock: &|| door.now() };
-    bench.drive(batch.run(messages))
+    bench.drive(batch.run(messages)).acked
 }
 
 fn wake(bench: &Bench, received: &Received<WakePool>) -> WakeReport {

@@ -3,7 +3,8 @@
 //! something is late, what a backlog hides, what a second writer changes, what an invocation is
 //! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
 //! for an enterprise, what a machine says without end, how fast hundreds of machines end, how the App is
-//! made, which agent a machine is handed, what the record of usage says, and what a page costs that asks often.
+//! made, which agent a machine is handed, what the record of usage says, what CloudWatch is told,
+//! and what a page costs that asks often.
 
 mod agents;
 mod answers;
@@ -21,6 +22,7 @@ mod hundreds;
 mod lateness;
 mod ledger;
 mod listings;
+mod measures;
 mod names;
 mod orders;
 mod overview;

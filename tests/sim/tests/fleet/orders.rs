@@ -61,7 +61,8 @@ fn words_without_end_fill_no_record() {
         job: StartReport::new("acme/web", Some(true), 1, &endless),
     };
     let pass = RunnerApi { context: context(), owner: rows[0].name.clone(), role: None };
-    assert_eq!(bench.drive(pass.report(&report, door.now())), Ok(AfterEnd::ShutsDown));
+    let reported = bench.drive(pass.report(&report, door.now()));
+    assert_eq!(reported.map(|done| done.after), Ok(AfterEnd::ShutsDown));
     let order = json!({"version": 1, "action": "delete", "name": rows[0].name, "reason": &endless,
         "by": &endless, "kill_running_job": true});
     let ordered = ask(&bench, order);

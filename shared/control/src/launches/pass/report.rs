@@ -10,7 +10,7 @@ use muster_domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchState};
 use muster_domain::message::WakePool;
 use muster_domain::time::{Seconds, Time};
 
-use crate::metrics::Metric;
+use crate::metrics::{Measure, Metric};
 use crate::ports::{Queue, QueueError};
 use crate::woken::Woken;
 use crate::writes::PassError;
@@ -48,20 +48,21 @@ pub struct LaunchReport {
 impl LaunchReport {
     /// What CloudWatch is told.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-    pub fn metrics(&self) -> Vec<(Metric, f64)> {
-        let mut metrics = Vec::new();
+    pub fn measures(&self) -> Vec<Measure> {
+        let mut measures = Vec::new();
         if self.failed > 0 {
-            metrics.push((Metric::LaunchFailed, self.failed as f64));
+            measures.push(Measure::count(Metric::LaunchFailed, self.failed));
         }
         if !self.refusals.is_empty() {
             // The others as none, so that each class has a line once there is any.
-            let of = |class| self.refusals.get(&class).map_or(0.0, |count| *count as f64);
-            let classes = ErrorClass::ALL.iter().copied();
-            metrics
-                .extend(classes.filter_map(|class| Some((Metric::for_refusal(class)?, of(class)))));
+            let of = |class| self.refusals.get(&class).copied().unwrap_or(0);
+            measures.extend(
+                ErrorClass::ALL.iter().copied().filter_map(|class| {
+                    Some(Measure::count(Metric::for_refusal(class)?, of(class)))
+                }),
+            );
         }
-        metrics
+        measures
     }
 
     /// Notes what stands in the way of a plan.

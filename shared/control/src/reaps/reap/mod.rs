@@ -6,7 +6,7 @@ mod observe;
 mod perform;
 mod settle;
 
-use muster_domain::ids::{EntityKind, InstanceName, MachineId};
+use muster_domain::ids::{EntityKind, InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::lifecycle::{self, Effect, Policy, Record, Step};
@@ -15,6 +15,7 @@ use muster_domain::observation::{Observation, Termination};
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
+use muster_domain::usage::{self, Loss};
 
 use self::heard::Heard;
 pub(crate) use self::settle::MAX_RECEIVES;
@@ -60,6 +61,8 @@ pub struct Pass {
     heard: Heard,
     /// Where it goes on once its machine is ended: the row that says so, and all that was seen.
     paused: Option<(Stored<Instance>, Observation)>,
+    /// What was lost with the machine whose record it has ended.
+    pub(super) lost: Option<(PoolName, Loss)>,
 }
 
 /// Where a pass has come to.
@@ -80,7 +83,7 @@ impl Pass {
 
     /// A pass that starts with what its message has told.
     fn after(name: InstanceName, ticket: Ticket, message: Observation) -> Self {
-        Self { name, ticket, heard: Heard::by_message(message), paused: None }
+        Self { name, ticket, heard: Heard::by_message(message), paused: None, lost: None }
     }
 
     /// Tells what EC2 has answered to the end of the machine.
@@ -172,6 +175,10 @@ impl<P: Ports> Reap<'_, P> {
                         records.iter().any(|record| matches!(record, Record::Orphan(_)));
                     let (stored, gave_back) = self.commit(&instance, &next, records, now).await?;
                     instance = stored;
+                    if ended {
+                        let loss = usage::loss(&instance);
+                        pass.lost = loss.map(|loss| (instance.pool.clone(), loss));
+                    }
                     if let Some(Effect::Deregister(id)) = effect {
                         self.deregister(id, &instance, &mut seen, now).await?;
                         pass.heard.keep(&instance, &seen);

@@ -1,7 +1,9 @@
 //! The order of the brakes, and that all who ask hear the same. What each brake says is tested in
 //! its own file, with the scenes of this one.
 
-use super::{Block, BlockScope, Brake, Case, Conditions, ORDER, Wanted, entity_of, verdict};
+use super::{
+    Block, BlockScope, Brake, Case, Conditions, ORDER, WaitReason, Wanted, entity_of, verdict,
+};
 use crate::ec2::{CooldownScope, ErrorClass};
 use crate::ids::Entity;
 use crate::instance::Instance;
@@ -70,7 +72,7 @@ impl Scene {
         }
     }
 
-    fn judged(&self) -> Conditions {
+    pub(super) fn judged(&self) -> Conditions {
         let conditions = self.conditions.clone();
         let (pool, demand) = (&self.pool, [&self.job]);
         conditions.judged_by(pool, &demand, &self.free, &self.live, now(), &timings())
@@ -85,6 +87,11 @@ impl Scene {
         assert_eq!(block.brake, brake);
         let Block { until, why, scope, elsewhere, .. } = block;
         Some((why, until.map(second), scope, elsewhere))
+    }
+
+    /// Why the job waits.
+    pub(super) fn reason(&self) -> WaitReason {
+        WaitReason::of(&self.job, &self.pool, &mut self.judged(), now())
     }
 
     fn verdict(&self, what: For) -> Result<(), Block> {
@@ -159,7 +166,7 @@ fn switch_off(all: &mut Scene) {
 }
 
 /// Puts one brake on.
-fn put(all: &mut Scene, brake: Brake) {
+pub(super) fn put(all: &mut Scene, brake: Brake) {
     match brake {
         Brake::Mismatch => all.job.last_event.labels = Labels::new(["windows"]),
         Brake::Switch => switch_off(all),
