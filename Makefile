@@ -125,8 +125,9 @@ smoke: python ## Deploy the package to the local stack from an empty folder, wit
 	tests/smoke dist/package/muster-$$(infra/version)-$(ARCH).tar.gz $${CARGO_TARGET_DIR:-target}/local
 
 .PHONY: template
-template: ## Pack infra/boot.sh and infra/machine into the templates of machines and images
+template: ## Pack infra/boot.sh and infra/machine into the templates of machines and images; make the dashboard's body
 	infra/sync-boot
+	infra/dashboard
 
 .PHONY: lint
 lint: ## Formatting, clippy, shellcheck if there is one

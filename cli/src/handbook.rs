@@ -7,12 +7,13 @@ macro_rules! pages {
 }
 
 /// The alarms of the template, by their names without the stack's; a test compares.
-const PAGES: [(&str, &str); 19] = pages![
+const PAGES: [(&str, &str); 22] = pages![
     "api-5xx",
     "api-refused",
     "blast-radius",
     "delete-stuck",
     "entity-unhealthy",
+    "in-vain",
     "job-waiting",
     "jobs-dead-letters",
     "jobs-refused",
@@ -24,7 +25,9 @@ const PAGES: [(&str, &str); 19] = pages![
     "pool-refused",
     "quota",
     "reaper-silent",
+    "spend",
     "switched-off",
+    "wait-long",
     "webhooks-failing",
     "webhooks-unreadable",
 ];

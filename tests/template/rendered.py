@@ -214,6 +214,7 @@ class Rendered:
             ("AWS::Events::Rule", "Arn"): f"arn:aws:events:{here}:rule/{own}",
             ("AWS::EC2::SecurityGroup", "GroupId"): "sg-0ours",
             ("AWS::EC2::LaunchTemplate", "LatestVersionNumber"): "3",
+            ("AWS::CloudWatch::Alarm", "Arn"): f"arn:aws:cloudwatch:{here}:alarm:{own}",
             ("AWS::Logs::LogGroup", "Arn"): f"arn:aws:logs:{here}:log-group:{own}:*",
         }
         return known[kind, attribute]

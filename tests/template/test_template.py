@@ -386,7 +386,7 @@ class Deployment(unittest.TestCase):
 
     def test_few_questions_are_left(self):
         names = set(source()["Parameters"])
-        self.assertLessEqual(len(names), 15, "what nobody has to choose is no parameter; see docs/configuration.md for durations")
+        self.assertLessEqual(len(names), 18, "what nobody has to choose is no parameter; see docs/configuration.md for durations")
 
 
 class Api(unittest.TestCase):
@@ -461,7 +461,8 @@ class Api(unittest.TestCase):
 
 class Alarms(unittest.TestCase):
     def alarms(self):
-        return rendered().of_type("AWS::CloudWatch::Alarm")
+        """All of them: one is there only where somebody has set its limit."""
+        return Rendered(SpendAlarmDollars="40").of_type("AWS::CloudWatch::Alarm")
 
     def test_metrics_and_dimensions(self):
         for name, alarm in self.alarms().items():
@@ -482,13 +483,22 @@ class Alarms(unittest.TestCase):
                     case other:
                         self.fail(f"unknown namespace {other}")
 
-    def test_every_metric_has_an_alarm(self):
+    def test_every_metric_has_an_alarm_or_a_widget(self):
+        """The alarms are on those that the code calls watched, which `Measures` leaves on."""
         self.assertGreaterEqual(len(METRICS), 10)
         watched = {a["MetricName"] for a in self.alarms().values() if a["Namespace"] == "Muster"}
-        # Parts of LaunchFailed, or of an alarm on the state that they lead to: counted, so that one can see which.
-        counted = {"MachinesServedNothing", "LaunchThrottled", "LaunchNoCapacity", "LaunchMisconfigured", "LaunchDenied", "LaunchNotYetVisible", "LaunchUnanswered"}
-        self.assertEqual(METRICS - watched, counted)
-        self.assertEqual(watched - METRICS, set())
+        page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+        before, after = page.split("## What is shown")
+        listed = [set(re.findall(r"^\| `(\w+)`", part, re.MULTILINE)) for part in (before, after)]
+        self.assertEqual(listed, [watched, METRICS - watched])
+        body = rendered().properties("Dashboard")["DashboardBody"]
+        self.assertEqual({metric for metric in METRICS - watched if metric not in body}, set())
+
+    def test_the_alarm_on_money_is_there_where_somebody_asks(self):
+        self.assertNotIn("SpendAlarm", rendered().resources)
+        given = Rendered(SpendAlarmDollars="12.5", WaitAlarmSeconds="600")
+        self.assertEqual(float(given.properties("SpendAlarm")["Threshold"]), 12.5)
+        self.assertEqual(given.properties("WaitLongAlarm")["Threshold"], "600")
 
     def test_the_queue_of_jobs_has_alarms_and_the_queues_of_wake_ups_have_none(self):
         watched = {d["Value"] for a in self.alarms().values() for d in a["Dimensions"] if d["Name"] == "QueueName"}
@@ -534,7 +544,7 @@ class Alarms(unittest.TestCase):
         self.assertIn("AlarmTopic", own)
 
     def test_outputs_name_them_all(self):
-        joined = rendered().resolve(source()["Outputs"]["AlarmNames"]["Value"])
+        joined = Rendered(SpendAlarmDollars="40").resolve(source()["Outputs"]["AlarmNames"]["Value"])
         self.assertEqual(set(joined.split(",")), {a["AlarmName"] for a in self.alarms().values()})
 
 

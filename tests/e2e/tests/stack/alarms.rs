@@ -1,4 +1,4 @@
-//! Alarms: each must watch exactly what the functions report.
+//! Alarms and the dashboard: each must watch and show exactly what the functions report.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const CLOUDWATCH: &str = "GraniteServiceVersion20100801";
 
 pub(super) async fn alarms(test: Test) -> Result<()> {
-    let stack = test.stack(&[]).await?;
+    let stack = test.stack(&[("SpendAlarmDollars", "5")]).await?;
     let alarms = describe(&stack).await?;
     ensure!(!alarms.is_empty(), "the stack has no alarms");
     let _sweeps = stack.ticker(Duration::from_secs(3));
@@ -36,12 +36,14 @@ pub(super) async fn alarms(test: Test) -> Result<()> {
             check_aws_metric(&stack, alarm, &what)?;
         }
     }
-    let all: BTreeSet<String> = Metric::ALL
-        .iter()
-        .filter(|metric| !TOLD_BY_OTHERS.contains(metric))
-        .map(|metric| metric.name().to_owned())
-        .collect();
+    let (all, shown): (Vec<Metric>, Vec<Metric>) =
+        Metric::ALL.iter().partition(|metric| metric.is_watched());
+    let all: BTreeSet<String> = all.iter().map(|metric| metric.name().to_owned()).collect();
     ensure!(watched == all, "metrics without an alarm: {:?}", all.symmetric_difference(&watched));
+    let dashboard = dashboard(&stack).await?;
+    for metric in shown {
+        ensure!(dashboard.contains(metric.name()), "no widget shows {}", metric.name());
+    }
     test.shows(format!(
         "{} alarms; {} metrics of ours, each seen in a log line with the alarm's own \
         namespace and dimensions",
@@ -68,21 +70,20 @@ async fn describe(stack: &Stack) -> Result<Vec<Value>> {
     Ok(answer["MetricAlarms"].as_array().cloned().unwrap_or_default())
 }
 
-/// Launch calls by class: for graphs. What a person must mend is told by `PoolsRefused` and
-/// `LaunchFailed`, what waits too long by `OldestQueuedJobAgeSeconds`. What a pool counts is told by
-/// `PoolsInTrouble`.
-const TOLD_BY_OTHERS: [Metric; 7] = [
-    Metric::MachinesServedNothing,
-    Metric::LaunchThrottled,
-    Metric::LaunchNoCapacity,
-    Metric::LaunchMisconfigured,
-    Metric::LaunchDenied,
-    Metric::LaunchNotYetVisible,
-    Metric::LaunchUnanswered,
-];
+/// The dashboard's body as CloudWatch keeps it.
+async fn dashboard(stack: &Stack) -> Result<String> {
+    let body = json!({ "DashboardName": stack.name });
+    let answer = stack.aws.json("monitoring", &format!("{CLOUDWATCH}.GetDashboard"), &body).await?;
+    let text = answer["DashboardBody"].as_str().context("the stack has no dashboard")?;
+    let body: Value = serde_json::from_str(text).context("the dashboard's body")?;
+    ensure!(body["widgets"].as_array().is_some_and(|all| all.len() > 10), "few widgets: {text}");
+    ensure!(!text.contains("${AWS"), "not filled in: {text}");
+    Ok(text.to_owned())
+}
 
 /// What a function counts only when it happens: an event that nobody can read, a refused launch,
-/// and a job that its runner's pool does not serve.
+/// machines that are lost with a job and without one, and a job that its runner's pool does not
+/// serve.
 async fn provoke(stack: &Stack) -> Result<()> {
     let unreadable = json!({ "action": "queued", "workflow_job": null });
     let answer = stack.deliver("workflow_job", &unreadable).await?;
@@ -95,7 +96,26 @@ async fn provoke(stack: &Stack) -> Result<()> {
         .await?;
     let job = stack.queue_job(&json!({ "duration_ms": 1500 })).await?;
     stack.until_served(&job, 90).await?;
+    lose_machines(stack).await?;
     refuse_a_job(stack).await
+}
+
+/// Somebody ends a machine under its job, and another one that still boots for its job.
+async fn lose_machines(stack: &Stack) -> Result<()> {
+    let job = stack.queue_job(&json!({ "duration_ms": 60_000 })).await?;
+    let begun = stack.until_begun(&job, 90).await?;
+    let end = async |machine: &str| {
+        let path = format!("instances/{machine}/terminate");
+        stack.world.post(&path, &json!({})).await.map(drop)
+    };
+    end(&id(&begun["runner"]["machine"])).await?;
+    stack.next_machines(1, &json!({ "never_boots": true })).await?;
+    let before = stack.machines().await?.len();
+    let job = stack.queue_job(&json!({ "duration_ms": 500 })).await?;
+    let machine = stack.until_launched(before + 1, 60).await?.remove(before);
+    stack.until_bound(&machine, 30).await?;
+    end(&machine).await?;
+    stack.until_served(&job, 120).await.map(drop)
 }
 
 /// The older job is of a repository that the pool does not list, and GitHub gives it the machine.
@@ -129,20 +149,31 @@ pools:
     Ok(())
 }
 
-/// Metric and where it is filed, for everything in the logs.
+/// Metric and where it is filed, for everything in the logs, once each metric was filed in all its
+/// ways.
 async fn until_all_reported(stack: &Stack) -> Result<BTreeSet<(String, String)>> {
     wait_for("every metric to be reported", 30, async || {
         let measured = stack.measured().await?;
         let seen: BTreeSet<(String, String)> =
             measured.into_iter().map(|one| (one.metric, one.filed)).collect();
-        let missing: Vec<&str> = Metric::ALL
+        let all = Metric::ALL
             .iter()
-            .map(|metric| metric.name())
-            .filter(|name| !seen.iter().any(|(metric, _)| metric == name))
+            .flat_map(|metric| metric.dimensions().iter().map(|by| (metric.name(), by.names())));
+        let missing: Vec<(&str, &[&str])> = all
+            .filter(|(name, by)| {
+                !seen.iter().any(|(metric, filed)| metric == name && is_filed_by(filed, by))
+            })
             .collect();
         Ok(Seen::from(missing.is_empty().then(|| seen.clone()), || format!("missing: {missing:?}")))
     })
     .await
+}
+
+/// Whether these are the names of its dimensions.
+fn is_filed_by(filed: &str, names: &[&str]) -> bool {
+    let inside = filed.trim_end_matches('}').split_once('{').map_or("", |(_, inside)| inside);
+    let found = inside.split(',').filter_map(|one| one.split('=').next());
+    found.collect::<BTreeSet<&str>>() == names.iter().copied().collect()
 }
 
 fn filed_as(alarm: &Value) -> String {
