@@ -27,6 +27,7 @@ pub mod many;
 pub mod naive;
 mod names;
 pub mod queue;
+pub mod replay;
 pub mod rng;
 pub mod run;
 pub mod scenario;
@@ -41,5 +42,6 @@ mod why;
 pub mod world;
 
 /// A simulated day takes a tenth less CPU with it than with the system's.
+#[cfg(feature = "allocator")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

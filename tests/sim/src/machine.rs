@@ -84,7 +84,7 @@ impl Script {
     async fn boots(&self) -> bool {
         let (behaviour, usual, by_hand) = {
             let mut world = self.sim.world.borrow_mut();
-            let usual = world.between(15 * SECOND, 70 * SECOND);
+            let usual = world.usual_boot(self.machine);
             let by_hand = world.cloud_config.by_hand && !world.ec2.boots_alone;
             (world.ec2.at(self.machine).behaviour, usual, by_hand)
         };

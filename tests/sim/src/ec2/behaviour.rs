@@ -42,6 +42,17 @@ pub struct Behaviour {
 }
 
 impl World {
+    /// How long a machine that works takes to its first call, as machines of its type do.
+    pub(crate) fn usual_boot(&mut self, number: u32) -> Millis {
+        let kind = &self.ec2.instance(number).instance_type;
+        let known = self.ec2.boots.get(kind.as_str());
+        let Some(known) = known.or_else(|| self.ec2.boots.values().next()) else {
+            return self.between(15 * SECOND, 70 * SECOND);
+        };
+        let at = self.rng.index(known.len());
+        known[at]
+    }
+
     pub(super) fn behaviour(&mut self) -> Behaviour {
         if !self.ec2.scripted.is_empty() {
             return self.ec2.scripted.remove(0);

@@ -9,6 +9,8 @@ mod flips;
 mod orders;
 mod pools;
 
+use std::sync::Arc;
+
 use muster_control::Settings;
 use muster_domain::job::labels::Labels;
 use muster_domain::launch::plan::STACK_TAG;
@@ -36,11 +38,11 @@ pub struct PlannedJob {
     /// When GitHub finds that its environment needs an approval, and what comes of that.
     pub gate: Option<(Millis, Approval)>,
     /// `owner/repo`.
-    pub repository: &'static str,
+    pub repository: Arc<str>,
     /// Of a private repository.
     pub private: bool,
     /// The labels of `runs-on`.
-    pub labels: &'static [&'static str],
+    pub labels: Labels,
     /// How long its steps take.
     pub length: Millis,
 }
@@ -294,9 +296,8 @@ impl Plan {
             world.agenda.at(*from, Event::Weather(number));
         }
         for (number, job) in (0..).zip(&self.jobs) {
-            let labels = Labels::new(job.labels);
-            let length = Some(job.length);
-            let planned = Job::planned(number, job.repository, job.private, labels, length);
+            let (labels, length) = (job.labels.clone(), Some(job.length));
+            let planned = Job::planned(number, &job.repository, job.private, labels, length);
             world.github.jobs.push(planned);
             world.agenda.at(job.at, Event::Queue(number));
             job.cancelled_at.into_iter().for_each(|at| world.agenda.at(at, Event::Cancel(number)));
@@ -372,9 +373,11 @@ fn job(rng: &mut Rng, at: Millis) -> PlannedJob {
         at,
         gate: None,
         cancelled_at: cancelled.then(|| at + rng.between(0, after)),
-        repository: ["acme/web", "acme/api"][rng.index(2)],
+        repository: ["acme/web", "acme/api"][rng.index(2)].into(),
         private: rng.chance(980_000),
-        labels: LABELS[if rng.chance(930_000) { rng.index(3) } else { 3 + rng.index(2) }],
+        labels: Labels::new(
+            LABELS[if rng.chance(930_000) { rng.index(3) } else { 3 + rng.index(2) }],
+        ),
         length,
     }
 }

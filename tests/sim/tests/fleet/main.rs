@@ -27,6 +27,7 @@ mod names;
 mod orders;
 mod overview;
 mod reaps;
+mod replay;
 mod reports;
 mod setup;
 mod silence;
