@@ -10,6 +10,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date};
 
 use crate::app::{Host, Login};
+use crate::simulate::{Wish, wishes};
 use crate::words::read_span;
 
 /// Looks after a Muster stack: what waits and why, what runs, and what is to end.
@@ -113,6 +114,11 @@ pub enum Command {
     ///
     /// By EC2's spot prices of the hour and AWS's price list. Days are those of UTC.
     Costs(Costs),
+    /// What other pools would have cost, and how long jobs would have waited
+    ///
+    /// The jobs of the last days once more, in the simulated cloud, with the real rules: first under the pools in force,
+    /// beside what was, and then under others. docs/simulate.md says what is not in it.
+    Simulate(Simulate),
     /// How long jobs waited for their first step, by pool, and what for
     Waits {
         /// How far back, for example `7d`, or the first day, for example `2026-11-01`
@@ -273,6 +279,34 @@ pub struct Costs {
     /// Your own prices, dollars an hour by type, and factors on others: docs/usage.md
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Simulate {
+    /// How far back, for example `30d`, or the first day, for example `2026-11-01`
+    #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
+    pub since: Since,
+    /// A pool file to try [default: the one in force]
+    #[arg(long, value_name = "FILE")]
+    pub pools: Option<PathBuf>,
+    /// Values of a pool's limit to try: `min_idle=0..5` or `max=10,20,40`
+    #[arg(long, value_name = "LIMIT=VALUES")]
+    pub r#try: Option<String>,
+    /// Whose limit `--try` changes [default: the only pool's]
+    #[arg(long)]
+    pub pool: Option<PoolName>,
+    /// Lines of usage that `muster costs --rows --json` has written, instead of the stack's
+    #[arg(long, value_name = "FILE")]
+    pub lines: Option<PathBuf>,
+    /// What chance is left to; the same one gives the same answer
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Simulate {
+    pub fn wished(&self) -> Result<Vec<Wish>, String> {
+        self.r#try.as_deref().map_or(Ok(Vec::new()), wishes)
+    }
 }
 
 /// Where days begin.

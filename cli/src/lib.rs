@@ -12,6 +12,7 @@ pub mod name;
 pub mod page;
 pub mod session;
 pub mod setup;
+pub mod simulate;
 pub mod table;
 pub mod ui;
 pub mod views;

@@ -16,6 +16,7 @@ pub mod orders;
 pub mod phases;
 pub mod pools;
 pub mod setup;
+pub mod simulate;
 pub mod status;
 pub mod waits;
 pub mod watch;
