@@ -118,7 +118,7 @@ async fn the_least_that_is_left_of_an_hours_calls_is_told_once() {
     let left = |count: u32| reply(404, "").header("x-ratelimit-remaining", count);
     fake.on(Method::GET, RUNNER, [left(4_000), left(17), left(3_999), reply(404, "")]);
     let app = fake.app();
-    app.take_calls_left();
+    let _ = app.take_calls_left();
     for _ in 0..4 {
         app.runner(&registrar("acme"), ID).await.expect("absent");
     }
