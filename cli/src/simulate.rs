@@ -128,7 +128,9 @@ mod tests {
         };
         assert_eq!(told("min_idle=0..2").as_deref(), Ok("min_idle=0 min_idle=1 min_idle=2"));
         assert_eq!(told("max=10,40").as_deref(), Ok("max=10 max=40"));
-        for wrong in ["", "max", "max=", "max=a..b", "max=5..2", "max=1..500", "price=1..2", "max=-1"] {
+        for wrong in
+            ["", "max", "max=", "max=a..b", "max=5..2", "max=1..500", "price=1..2", "max=-1"]
+        {
             assert!(told(wrong).is_err(), "{wrong}");
         }
     }
