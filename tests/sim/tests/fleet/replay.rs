@@ -1,16 +1,21 @@
 //! A month once more.
 
+use std::collections::BTreeMap;
+
+use muster_cloud::ec2::prices;
+use muster_cloud::github::Job;
 use muster_control::Settings;
+use muster_domain::ec2::Market;
 use muster_domain::job::labels::Labels;
 use muster_domain::timings::Timings;
 use muster_domain::usage::{Kind, Line, Price, PricedBy};
-use muster_sim::agenda::{HOUR, MINUTE, SECOND, START};
+use muster_sim::agenda::{HOUR, MINUTE, Millis, SECOND, START};
 use muster_sim::executor::Executor;
 use muster_sim::fault::FaultRates;
 use muster_sim::replay::{Outcome, Record};
 use muster_sim::rng::Rng;
 use muster_sim::schedule::{Plan, PlannedJob, STACK, pool};
-use muster_sim::world::CloudConfig;
+use muster_sim::world::{CloudConfig, World};
 
 const DAYS: i64 = 30;
 
@@ -46,8 +51,8 @@ fn jobs(count: usize) -> Vec<PlannedJob> {
     jobs
 }
 
-/// A month without a fault: its lines with their prices, and what EC2's book says that it cost.
-fn month(count: usize) -> (Vec<Line>, u64) {
+/// A month without a fault: its lines with their prices, which are what the world's own book and clock say.
+fn month(count: usize) -> Vec<Line> {
     let jobs = jobs(count);
     let faults_end = jobs.last().map_or(START, |job| job.at) + 2 * HOUR;
     let config = CloudConfig {
@@ -81,8 +86,39 @@ fn month(count: usize) -> (Vec<Line>, u64) {
         let price = Price { machine, by: PricedBy::SpotHour, on_demand: None, disk: None };
         Line { price: (line.kind == Kind::Machine).then_some(price), ..line.clone() }
     };
-    let lines = world.tables.usage.values().map(priced).collect();
-    (lines, world.tally.spent)
+    check_bill(&world);
+    check_waits(&world);
+    world.tables.usage.values().map(priced).collect()
+}
+
+/// What the lines say that machines cost is a hundredth off EC2's book at most: that begins at
+/// `running`, and a line some seconds earlier.
+fn check_bill(world: &World) {
+    let cost = |line: &Line| {
+        let make = &line.machine.as_ref()?.make;
+        let (kind, is_spot) = (make.kind.as_deref()?, make.market == Some(Market::Spot));
+        let price = if is_spot { prices::spot(kind) } else { prices::on_demand(kind) };
+        Some(line.parts.sum() * price / HOUR.unsigned_abs())
+    };
+    let told: u64 = world.tables.usage.values().filter_map(cost).sum();
+    let spent = world.tally.spent;
+    assert!(off(told, spent) <= 10, "usage tells {told}, the bill {spent}");
+}
+
+/// The wait of each job is as long as GitHub's own clock has it, to the second.
+fn check_waits(world: &World) {
+    let truth = |job: &Job| Some((job.id, job.started_at? - job.queued_at));
+    let truth: BTreeMap<u64, Millis> = world.github.truth.jobs().filter_map(truth).collect();
+    let mut jobs = 0;
+    for line in world.tables.usage.values() {
+        let (Some(job), Some((wait, parts))) = (&line.job, line.wait()) else { continue };
+        let wait = wait.cast_signed();
+        let real = truth[&job.key.job];
+        assert!((wait - real).abs() <= SECOND, "{}: {wait} ms, GitHub has {real}", job.key);
+        assert_eq!(parts.iter().flatten().sum::<u64>().cast_signed(), wait, "{}", job.key);
+        jobs += 1;
+    }
+    assert_eq!(jobs, truth.len(), "each job has a line");
 }
 
 fn off(predicted: u64, real: u64) -> u64 {
@@ -109,7 +145,7 @@ fn assert_near(predicted: &Outcome, real: &Outcome, most: u64) {
 
 #[test]
 fn a_month_is_predicted_within_a_twentieth() {
-    let (lines, _) = month(1_500);
+    let lines = month(1_500);
     let mut record = Record::new(&lines);
     record.calibrate(&settings(60, 0), 1).expect("no rule is broken");
     assert_near(&record.replay(&settings(60, 0), 2).expect("no rule is broken"), &record.real, 50);
@@ -117,7 +153,7 @@ fn a_month_is_predicted_within_a_twentieth() {
 
 #[test]
 fn idle_runners_cost_money_and_save_time() {
-    let (lines, _) = month(300);
+    let lines = month(300);
     let record = Record::new(&lines);
     let run = |min_idle| record.replay(&settings(60, min_idle), 1).expect("no rule is broken");
     let (none, two) = (run(0), run(2));
