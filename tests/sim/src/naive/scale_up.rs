@@ -88,7 +88,7 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
     let launch = Change::create(planned.launch).stored(&committed);
     let (slot, job) = (Change::create(slot).stored(&committed), job.stored(&committed));
     let answer = Compute::launch(door, &launch.id, &launch.request).await;
-    let answered = Answered { answer, found: BTreeMap::new() };
+    let answered = Answered { at: door.now(), answer, found: BTreeMap::new() };
     let (now, timings) = (door.now(), &settings.timings);
     let outcome = plan::apply(&launch, vec![slot.clone()], &answered, |_| false, now, timings);
     let Some((machine, bound)) = outcome.bound.first() else {

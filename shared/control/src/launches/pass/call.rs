@@ -96,6 +96,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
     ) -> Result<(), PassError> {
         let (now, Context { table, compute, settings, .. }) = (self.now, self.pass.context);
         let mut answer = compute.launch(&launch.id, &launch.request).await;
+        let at = (self.pass.clock)();
         if self.known.capacity.is_settling(now, &settings.timings) {
             answer = cooldown::while_settling(answer);
         }
@@ -111,7 +112,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         } else {
             BTreeMap::new()
         };
-        let answered = Answered { answer, found };
+        let answered = Answered { at, answer, found };
         let timings = &settings.timings_of(&launch.pool);
         let Some((outcome, committed)) = self.settle(launch, slots, &answered, timings).await?
         else {

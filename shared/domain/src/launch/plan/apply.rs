@@ -26,6 +26,9 @@ pub struct LaunchOutcome {
 /// What is known after a call: EC2's answer, and for a replay what carries the launch's tag.
 #[derive(Clone, Debug)]
 pub struct Answered {
+    /// When EC2 had answered. Its machines are there from then on; what else an answer proves hangs
+    /// on when it was asked.
+    pub at: Time,
     /// The answer to this call.
     pub answer: Result<LaunchAnswer, LaunchError>,
     /// Machines found by tag, where that was looked at.
@@ -64,7 +67,7 @@ pub fn apply(
             break;
         };
         let mut next = slot.record().clone();
-        next.bind(machine.clone(), now, timings);
+        next.bind(machine.clone(), answered.at, timings);
         next.note_make(&make);
         bound.push((machine, slot.change(next)));
     }

@@ -31,6 +31,9 @@ const ALL: [ErrorClass; 9] = [
     Ambiguous,
 ];
 
+/// When EC2's answer was there.
+const ANSWERED: Time = Time::from_millis(1_013_000);
+
 /// A launch of two slots at second 1000, called for the `calls`-th time.
 pub(super) fn launch(calls: u32) -> (Launch, Vec<Instance>) {
     let (pool, timings) = (pool(), timings());
@@ -62,13 +65,14 @@ fn machines(count: u32) -> BTreeMap<MachineId, Make> {
 fn answer(count: u32, errors: &[ErrorClass]) -> Answered {
     let errors = errors.iter().map(|class| refusal(*class)).collect();
     Answered {
+        at: ANSWERED,
         answer: Ok(LaunchAnswer { machines: machines(count), errors }),
         found: BTreeMap::new(),
     }
 }
 
 fn refused(class: ErrorClass) -> Answered {
-    Answered { answer: Err(refusal(class)), found: BTreeMap::new() }
+    Answered { at: ANSWERED, answer: Err(refusal(class)), found: BTreeMap::new() }
 }
 
 fn found(count: u32, answered: Answered) -> Answered {
@@ -90,13 +94,14 @@ fn a_slot_keeps_what_its_machine_is() {
     let first = make(Some("m7i.large"), None, Some(Market::OnDemand));
     let looked = make(Some("m7a.large"), Some("us-east-1a"), Some(Market::Spot));
     let found = BTreeMap::from([(machine(1), looked.clone())]);
-    let outcome = applied(2, &Answered { answer: answer(first.clone()), found }, 1010);
+    let answered = Answered { at: ANSWERED, answer: answer(first.clone()), found };
+    let outcome = applied(2, &answered, 1010);
     let makes: Vec<&Make> = outcome.bound.iter().map(|(_, slot)| &slot.make).collect();
     let asked = make(None, None, Some(launch(1).0.request.market));
     assert_eq!(makes, [&looked, &asked], "what EC2 shows counts before what it answered");
-    let alone =
-        applied(1, &Answered { answer: answer(first.clone()), found: BTreeMap::new() }, 1010);
+    let alone = applied(1, &Answered { found: BTreeMap::new(), ..answered }, 1010);
     assert_eq!(alone.bound[0].1.make, first);
+    assert_eq!(alone.bound[0].1.bound_at, Some(ANSWERED), "the call took seconds");
 }
 
 fn applied(calls: u32, answered: &Answered, second: u32) -> LaunchOutcome {

@@ -167,7 +167,7 @@ fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
             machines: [(machine(1), Make::default())].into(),
             errors: vec![refusal(class)],
         };
-        let answered = Answered { answer: Ok(part), found: BTreeMap::new() };
+        let answered = Answered { at: at(1001), answer: Ok(part), found: BTreeMap::new() };
         let called = launched.launch.with(|launch| launch.calls = 1);
         let called = Stored::read(called, READ);
         let outcome = apply(&called, slots, &answered, |_| false, at(1001), &timings);

@@ -192,7 +192,7 @@ proptest! {
                         .as_ref()
                         .map(|numbers| LaunchAnswer { machines: ids(numbers), errors: Vec::new() })
                         .map_err(|class| refusal(*class));
-                    let answered = Answered { answer, found: ids(found) };
+                    let answered = Answered { at: now, answer, found: ids(found) };
                     let slots: Vec<Instance> = tables.slots.values().cloned().collect();
                     let free = slots.iter().filter(|slot| slot.is_free_slot_of(&launch.id)).count();
                     let owned = |one: &MachineId| tables.owners.contains_key(one);
