@@ -10,7 +10,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date};
 
 use crate::app::{Host, Login};
-use crate::simulate::{Wish, wishes};
+use crate::simulate::Trial;
 use crate::words::read_span;
 
 /// Looks after a Muster stack: what waits and why, what runs, and what is to end.
@@ -114,11 +114,6 @@ pub enum Command {
     ///
     /// By EC2's spot prices of the hour and AWS's price list. Days are those of UTC.
     Costs(Costs),
-    /// What other pools would have cost, and how long jobs would have waited
-    ///
-    /// The jobs of the last days once more, in the simulated cloud, with the real rules: first under the pools in force,
-    /// beside what was, and then under others. docs/simulate.md says what is not in it.
-    Simulate(Simulate),
     /// How long jobs waited for their first step, by pool, and what for
     Waits {
         /// How far back, for example `7d`, or the first day, for example `2026-11-01`
@@ -131,6 +126,11 @@ pub enum Command {
         #[arg(long)]
         pool: Option<PoolName>,
     },
+    /// What other pools would have cost, and done to the waits: the jobs of some days once more, in a model of the cloud
+    ///
+    /// First the pool file in force, beside what happened: that says how far the model is off. Boot times, prices and
+    /// interruptions are those of the same days. What EC2 refuses and GitHub limits is not in it.
+    Simulate(Simulate),
     /// The status and the last log lines, redrawn; with a name, a job or an instance to its end
     ///
     /// `q` ends it. With a name it ends by itself, with 0 if all went well. Without a terminal it writes what changes.
@@ -286,27 +286,21 @@ pub struct Simulate {
     /// How far back, for example `30d`, or the first day, for example `2026-11-01`
     #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
     pub since: Since,
-    /// A pool file to try [default: the one in force]
+    /// Lines from a file instead, as `muster costs --rows --json` writes them
+    #[arg(long, value_name = "FILE", conflicts_with = "since")]
+    pub lines: Option<PathBuf>,
+    /// Another pool file
     #[arg(long, value_name = "FILE")]
     pub pools: Option<PathBuf>,
-    /// Values of a pool's limit to try: `min_idle=0..5` or `max=10,20,40`
-    #[arg(long, value_name = "LIMIT=VALUES")]
-    pub r#try: Option<String>,
-    /// Whose limit `--try` changes [default: the only pool's]
+    /// A row for each value of `max` or `min_idle`, for example `min_idle=0..5` or `max=10,20,40`
+    #[arg(long = "try", value_name = "FIELD=A..B")]
+    pub trial: Option<Trial>,
+    /// Only this pool's machines and jobs are counted, and it is what --try changes [default: all; the only one]
     #[arg(long)]
     pub pool: Option<PoolName>,
-    /// Lines of usage that `muster costs --rows --json` has written, instead of the stack's
-    #[arg(long, value_name = "FILE")]
-    pub lines: Option<PathBuf>,
-    /// What chance is left to; the same one gives the same answer
-    #[arg(long, default_value_t = 1)]
+    /// Decides all that is drawn: the same seed, the same answer
+    #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-}
-
-impl Simulate {
-    pub fn wished(&self) -> Result<Vec<Wish>, String> {
-        self.r#try.as_deref().map_or(Ok(Vec::new()), wishes)
-    }
 }
 
 /// Where days begin.

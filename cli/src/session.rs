@@ -150,7 +150,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Phases { pool } => session.phases(pool).await,
         Command::Costs(order) => session.costs(order).await,
         Command::Waits { since, until, pool } => session.waits(since, until, pool).await,
-        Command::Simulate(order) => session.simulate(&order).await,
+        Command::Simulate(order) => session.simulate(order).await,
         Command::Watch { name } => session.watch(name.as_deref()).await,
         Command::Report(order) => session.report(&order).await,
         Command::Ui(order) => session.ui(order).await,

@@ -1,120 +1,120 @@
-//! What other pools would have cost.
+//! What other pools would have cost, and done to the waits.
 
-use serde_json::{Value, json};
-
-use super::lines::millis;
 use crate::money::{dollars, thousands};
 use crate::page::{Column, Look, Page, Screen, Text};
-use crate::simulate::Trial;
+use crate::simulate::{Field, Figures, Told, Tried};
+use crate::words::{count, minute};
 
-/// Hundredths by which the model may be off before somebody is told to read the rest with that.
-const NEAR: u64 = 5;
-/// The first trial is the record itself, the second the model of it.
-const MODEL: usize = 1;
+use super::waits::span;
 
-/// All of it. The first two trials are what was and the model of that.
+/// What is not in the model.
+const NOT_MODELLED: &str = "Not in the model: what EC2 refuses, what GitHub limits, machines that do not boot, images that \
+                            change. Boot, registration, pick-up, prices and interruptions are those of the same days.";
+
 #[must_use]
-pub fn page(trials: &[Trial], screen: Screen) -> String {
+pub fn page(told: &Told, screen: Screen) -> String {
     let mut page = Page::new(screen);
-    let mut columns = vec![Column::text("POOLS").at_least(12), Column::whole("DOLLARS")];
-    columns.extend(["MACHINES", "P50", "P95", "P99"].map(Column::whole));
-    columns.push(Column::text("BESIDE").at_least(20));
-    let model = trials.get(MODEL);
-    let rows = trials.iter().enumerate().map(|(at, one)| row(one, at, model, trials)).collect();
+    if !page.is_piped() {
+        let of = told.pool.as_ref().map_or_else(String::new, |pool| format!(" · pool {pool}"));
+        let jobs = thousands(told.jobs as u64);
+        let title = format!("{} to {} · {jobs} jobs · seed {}{of}", told.from, told.to, told.seed);
+        page.line([Text::new(title, Look::Strong)]);
+        page.gap();
+    }
+    let mut columns = vec![Column::text("POOLS").at_least(18)];
+    columns.extend(figures_columns());
+    let mut rows = vec![row("as it was", &told.real), row("in force, model", &told.predicted)];
+    rows.extend(told.new.iter().map(|(name, figures)| row(&format!("{name}, model"), figures)));
     page.table(&columns, rows);
-    if page.is_piped() {
-        return page.into_text();
+    if let Some(tried) = &told.tried {
+        page.gap();
+        trial(&mut page, tried);
     }
     page.gap();
-    let marks =
-        notes(trials).into_iter().map(|(look, said)| (Text::new("·", look), Text::new(said, look)));
-    page.marked(marks);
+    let notes = notes(told).into_iter().map(|said| (Text::new("·", Look::Dim), said));
+    if page.is_piped() {
+        let notes: Vec<_> =
+            notes.filter(|_| !told.off.is_empty() || !told.broken.is_empty()).collect();
+        page.marked(notes);
+    } else {
+        page.marked(notes);
+    }
     page.into_text()
 }
 
-fn notes(trials: &[Trial]) -> Vec<(Look, String)> {
-    let mut notes = Vec::new();
-    if let [real, model, ..] = trials {
-        let (dollars, p95) =
-            (off(model.outcome.dollars, real.outcome.dollars), off(p(model, 95), p(real, 95)));
-        let said = format!("The model is off by {dollars} % in dollars and {p95} % in p95");
-        notes.push(match dollars.max(p95) > NEAR {
-            true => (Look::Warning, format!("{said}: read the rest with that.")),
-            false => (Look::Dim, format!("{said}.")),
-        });
-    }
-    if trials.len() > MODEL + 1 {
-        notes.push((Look::Dim, "● costs least of all that wait no longer (p95).".to_owned()));
-    }
-    notes.push((
-        Look::Dim,
-        "Not in it: what EC2 refuses or takes back, GitHub's limits, other images. A pool's hour costs \
-         what it did on average."
-            .to_owned(),
-    ));
-    notes
+fn figures_columns() -> [Column; 5] {
+    ["DOLLARS", "P50", "P95", "P99", "MACHINES"].map(Column::whole)
 }
 
-fn row(one: &Trial, at: usize, model: Option<&Trial>, trials: &[Trial]) -> Vec<Text> {
-    let outcome = &one.outcome;
-    let mark = if is_best(at, trials) { "● " } else { "" };
-    let beside = match model.filter(|_| at > MODEL) {
-        Some(model) => format!(
-            "{mark}{} dollars, {} p95",
-            change(outcome.dollars, model.outcome.dollars),
-            change(p(one, 95), p(model, 95))
-        ),
-        None => String::new(),
+fn trial(page: &mut Page, tried: &Tried) {
+    let name = match tried.field {
+        Field::Max => "MAX",
+        Field::MinIdle => "MIN_IDLE",
     };
-    let mut cells = vec![
-        Text::new(&one.name, if at > MODEL { Look::Plain } else { Look::Strong }),
-        dollars(outcome.dollars).into(),
-        thousands(outcome.machines).into(),
-    ];
-    cells.extend([50, 95, 99].map(|of| Text::from(millis(p(one, of)))));
-    cells.push(beside.into());
+    let mut columns = vec![Column::whole(name)];
+    columns.extend(figures_columns());
+    columns.push(Column::whole("UNBEATEN"));
+    let rows = tried.rows.iter().map(|one| {
+        let mut cells = row(&one.value.to_string(), &one.figures);
+        cells.push(if one.is_unbeaten { Text::new("●", Look::Good) } else { Text::none() });
+        cells
+    });
+    page.table(&columns, rows.collect());
+}
+
+fn row(name: &str, figures: &Figures) -> Vec<Text> {
+    let Figures { money, p50, p95, p99, machines, unpriced, .. } = *figures;
+    let money = match unpriced {
+        unpriced if unpriced == machines && machines > 0 => Text::new("no price", Look::Warning),
+        _ => dollars(money).into(),
+    };
+    let mut cells = vec![Text::from(name), money];
+    cells.extend([p50, p95, p99].map(span));
+    cells.push(thousands(machines).into());
     cells
 }
 
-/// Whether no other set of pools is as quick for less, or quicker for as much. What was is no choice.
-fn is_best(at: usize, trials: &[Trial]) -> bool {
-    let key = |one: &Trial| (one.outcome.dollars, p(one, 95));
-    let (dollars, wait) = key(&trials[at]);
-    let beats = |one: &Trial| {
-        let (other, quicker) = key(one);
-        other <= dollars && quicker <= wait && (other, quicker) != (dollars, wait)
-    };
-    at > MODEL && !trials.iter().skip(MODEL).any(beats)
-}
-
-fn p(one: &Trial, of_hundred: u64) -> u64 {
-    one.outcome.waits.percentile(of_hundred).unwrap_or_default()
-}
-
-fn off(predicted: u64, real: u64) -> u64 {
-    (100 * predicted.abs_diff(real) + real / 2) / real.max(1)
-}
-
-/// `+12 %`.
-fn change(now: u64, before: u64) -> String {
-    let sign = if now < before { "−" } else { "+" };
-    format!("{sign}{} %", off(now, before))
-}
-
-/// For programs.
-#[must_use]
-pub fn json(trials: &[Trial]) -> Value {
-    let one = |(at, one): (usize, &Trial)| {
-        json!({
-            "pools": one.name,
-            "dollars": one.outcome.dollars as f64 / 1e6,
-            "machines": one.outcome.machines,
-            "jobs": one.outcome.jobs,
-            "p50_s": p(one, 50) as f64 / 1e3,
-            "p95_s": p(one, 95) as f64 / 1e3,
-            "p99_s": p(one, 99) as f64 / 1e3,
-            "best": is_best(at, trials),
-        })
-    };
-    json!({ "trials": trials.iter().enumerate().map(one).collect::<Vec<_>>() })
+fn notes(told: &Told) -> Vec<Text> {
+    let mut notes = Vec::new();
+    for (of, broken) in &told.broken {
+        notes.push(Text::new(format!("A rule broke with {of}: {broken}"), Look::Bad));
+    }
+    if !told.off.is_empty() {
+        let off: Vec<String> =
+            told.off.iter().map(|(name, off)| format!("{off} % in {name}")).collect();
+        let said = format!("The model is off by {}; read the rest with that.", off.join(", "));
+        notes.push(Text::new(said, Look::Warning));
+    }
+    if let Some(at) = told.applied_at {
+        let said = format!(
+            "The file in force was applied on {}: before that another one was, which the model does not know.",
+            minute(at)
+        );
+        notes.push(Text::new(said, Look::Warning));
+    }
+    let tried = told.tried.iter().flat_map(|tried| &tried.rows).map(|row| &row.figures);
+    let all: Vec<&Figures> = [&told.predicted]
+        .into_iter()
+        .chain(told.new.iter().map(|(_, it)| it))
+        .chain(tried)
+        .collect();
+    if all.iter().any(|figures| figures.unpriced > 0) || told.real.unpriced > 0 {
+        let said = "Some machines have no price, and are not in the dollars: their type or market was not there in these \
+                    days.";
+        notes.push(Text::new(said, Look::Warning));
+    }
+    let unserved = all.iter().map(|figures| figures.unserved).max().unwrap_or(0);
+    if unserved > 0 {
+        let jobs = count(usize::try_from(unserved).unwrap_or(usize::MAX), "job");
+        let said = format!(
+            "In one of these rows {jobs} had no runner, at the end or within 24 hours: no wait has them."
+        );
+        notes.push(Text::new(said, Look::Warning));
+    }
+    if let Some(Tried { of, .. }) = &told.tried {
+        let said = format!("Of pool {of}. ● no other row costs less and has a P95 as short.");
+        notes.push(Text::from(said));
+    }
+    notes.push(Text::new(NOT_MODELLED, Look::Dim));
+    notes
 }

@@ -82,7 +82,7 @@ fn row(row: &WaitsRow) -> Vec<Text> {
 }
 
 /// Of milliseconds.
-fn span(millis: Option<u64>) -> Text {
+pub(super) fn span(millis: Option<u64>) -> Text {
     let Some(millis) = millis else { return Text::none() };
     match millis {
         0..10_000 => Text::from(format!("{}.{} s", millis / 1000, millis % 1000 / 100)),

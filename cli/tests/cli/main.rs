@@ -11,6 +11,7 @@ mod orders;
 mod pages;
 mod services;
 mod setup;
+mod simulate;
 mod teardown;
 mod ui;
 

@@ -1,7 +1,6 @@
 //! Every page at two widths, and for a pipe.
 
 use muster_cli::page::Screen;
-use muster_cli::simulate::Trial;
 use muster_cli::views::{
     self, costs, instances, jobs, lines, orders, phases, pools, status, waits,
 };
@@ -13,7 +12,6 @@ use muster_control::admin::answers::{
 use muster_control::admin::wants::{Facts, wants};
 use muster_domain::launch::trouble::Trouble;
 use muster_domain::time::{Seconds, Time};
-use muster_sim::replay::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -253,19 +251,4 @@ fn lines_tell_machine_by_machine() {
     looks::<LineList>("lines", recorded("lines"), page);
     let told: LineList = read(recorded("lines"));
     compare("lines.csv", &(lines::csv_header() + &lines::csv(told.lines.into_iter())));
-}
-
-/// What was, a model of it that is off, and two other sets of pools.
-#[test]
-fn trials_beside_each_other() {
-    let trials = |told: &LineList| {
-        let trial = |(name, lines): (&str, usize)| {
-            let outcome = Record::new(&told.lines[..lines]).real;
-            Trial { name: name.to_owned(), outcome }
-        };
-        let all = told.lines.len();
-        [("as it was", all), ("simulated", all - 1), ("new.yaml", all - 2), ("max=1", 1)].map(trial)
-    };
-    let page = |told: &LineList, _, screen| views::simulate::page(&trials(told), screen);
-    looks("simulate", recorded("lines"), page);
 }

@@ -94,6 +94,8 @@ pub enum Event {
     Machine(u32, Arrival),
     /// A launch that the caller took for lost takes effect.
     LateLaunch(u32),
+    /// EC2 is about to take a machine back.
+    Notice(u32),
     /// A message reaches the reap queue from EC2.
     StateEvent(u32, u8, Millis),
     /// An operator orders something.

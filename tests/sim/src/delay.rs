@@ -15,6 +15,10 @@ const PROMPT: Millis = 5 * SECOND;
 impl World {
     /// Asked before every commit of a job.
     pub(crate) fn note_delay(&mut self, next: &Job) {
+        // The report is not a replay's, and looks at all that wait.
+        if self.replayed.is_some() {
+            return;
+        }
         let key = next.key();
         if next.claim.is_some() {
             self.note_claimed(key);

@@ -84,7 +84,10 @@ impl Script {
     async fn boots(&self) -> bool {
         let (behaviour, usual, by_hand) = {
             let mut world = self.sim.world.borrow_mut();
-            let usual = world.usual_boot(self.machine);
+            let usual = match world.boot_takes(self.machine) {
+                Some(takes) => takes,
+                None => world.between(15 * SECOND, 70 * SECOND),
+            };
             let by_hand = world.cloud_config.by_hand && !world.ec2.boots_alone;
             (world.ec2.at(self.machine).behaviour, usual, by_hand)
         };
@@ -104,7 +107,12 @@ impl Script {
             self.report(MachineReport::BootFailed { log: "simulated".to_owned() }).await;
             return;
         }
+        let asked = self.now();
         let Some((name, runner, offer)) = self.register().await else { return };
+        let listens = self.sim.world.borrow().listens_at(self.machine, asked);
+        if let Some(at) = listens {
+            self.pause((at - self.now()).max(0)).await;
+        }
         let refused = self.refused_agent(offer);
         // The agent runs before its start is reported, and whatever becomes of the report.
         let connected = refused.is_none() && {
@@ -233,7 +241,8 @@ impl Script {
     fn begins(&self, job: u32) -> Option<Millis> {
         let mut world = self.sim.world.borrow_mut();
         world.job_begins(self.machine, job);
-        world.github.job(job).length
+        let length = world.github.job(job).length;
+        length.map(|length| world.left_of(job, length))
     }
 
     /// The job-started hook of `infra/machine`: it waits for a yes or a no. Without a clear yes no
@@ -266,10 +275,12 @@ impl Script {
             _ => {}
         }
         world.agent_done(runner, job, conclusion);
+        world.note_done(self.machine);
     }
 
     async fn shut_down(&self) {
-        self.pause(2 * SECOND).await;
+        let known = self.sim.world.borrow().goes_after(self.machine);
+        self.pause(known.unwrap_or(2 * SECOND)).await;
         let mut world = self.sim.world.borrow_mut();
         if !world.ec2.at(self.machine).behaviour.never_shuts_down {
             world.end_machine(self.machine, &End::ShutItselfDown);

@@ -114,6 +114,11 @@ pub(crate) const APP_OWNER: &str = "acme";
 
 /// An App that was made and installed as the README says, and what its webhook answers.
 pub(crate) fn right_app() -> AppFacts {
+    app_of(APP_OWNER)
+}
+
+/// The same of another owner.
+pub(crate) fn app_of(owner: &str) -> AppFacts {
     let permissions = [
         ("actions", "read"),
         ("administration", "write"),
@@ -125,7 +130,7 @@ pub(crate) fn right_app() -> AppFacts {
         id: 4242,
         slug: "muster-acme".to_owned(),
         name: "Muster of Acme".to_owned(),
-        owner: Some(APP_OWNER.to_owned()),
+        owner: Some(owner.to_owned()),
         html_url: "https://github.com/apps/muster-acme".to_owned(),
         events: vec!["workflow_job".to_owned()],
         permissions: permissions.clone(),
@@ -143,7 +148,7 @@ pub(crate) fn right_app() -> AppFacts {
     };
     AppFacts {
         app: Ok(app),
-        installations: Ok([(77, "acme"), (78, "zoo")].map(installed).into()),
+        installations: Ok([(77, owner), (78, "zoo")].map(installed).into()),
         hook: Ok(Hook {
             url: "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook".to_owned(),
             content_type: "json".to_owned(),

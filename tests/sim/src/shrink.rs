@@ -139,7 +139,7 @@ impl Plan {
         }
         for job in &self.jobs {
             let length = job.length / SECOND;
-            lines.push((job.at, format!("a job of {length} s, {}", job.labels)));
+            lines.push((job.at, format!("a job of {length} s, {}", job.labels.join(" "))));
         }
         for (when, order) in &self.orders {
             lines.push((*when, format!("{order:?}")));

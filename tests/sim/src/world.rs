@@ -20,6 +20,7 @@ use crate::invocations::{ApiCall, Call};
 use crate::naive::PeerPolicy;
 use crate::names::{APP_OWNER, right_app};
 use crate::queue::Queues;
+use crate::replay::Drawn;
 use crate::rng::Rng;
 use crate::scenario::{Disturbed, Way};
 use crate::setup::Secrets;
@@ -134,6 +135,8 @@ pub struct World {
     pub(crate) disturbed: Option<Disturbed>,
     /// What one invocation's calls are answered, where a test chooses.
     pub chosen: Option<ChosenAnswers>,
+    /// What takes how long, where that is known of a real stack.
+    pub(crate) replayed: Option<Box<Drawn>>,
 }
 
 /// A time in which one service is away.
@@ -211,6 +214,7 @@ impl World {
             naive: None,
             disturbed: None,
             chosen: None,
+            replayed: None,
         }
     }
 
@@ -392,6 +396,7 @@ impl World {
             Event::Webhook(delivery) => self.start(Task::Function(Call::Webhook(delivery)), 0),
             Event::Machine(machine, arrival) => self.machine_arrives(machine, arrival),
             Event::LateLaunch(number) => self.late_launch(number),
+            Event::Notice(machine) => self.notice(machine),
             Event::StateEvent(machine, what, at) => self.state_event(machine, what, at),
             Event::Operator(number) => self.start(Task::Function(Call::Operator(number)), 0),
             Event::Window(number) => self.window(number),

@@ -160,9 +160,9 @@ fn a_thousand_jobs_over_ten_pools_waste_few_launch_calls_and_lose_no_job() {
             at: START + MINUTE,
             cancelled_at: None,
             gate: None,
-            repository: "acme/web".into(),
+            repository: "acme/web",
             private: true,
-            labels: Labels::new(LABELS[number % 10]),
+            labels: LABELS[number % 10],
             length: MINUTE,
         };
         plan.jobs = (0..1000).map(job).collect();

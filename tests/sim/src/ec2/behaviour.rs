@@ -42,17 +42,6 @@ pub struct Behaviour {
 }
 
 impl World {
-    /// How long a machine that works takes to its first call, as machines of its type do.
-    pub(crate) fn usual_boot(&mut self, number: u32) -> Millis {
-        let kind = &self.ec2.instance(number).instance_type;
-        let known = self.ec2.boots.get(kind.as_str());
-        let Some(known) = known.or_else(|| self.ec2.boots.values().next()) else {
-            return self.between(15 * SECOND, 70 * SECOND);
-        };
-        let at = self.rng.index(known.len());
-        known[at]
-    }
-
     pub(super) fn behaviour(&mut self) -> Behaviour {
         if !self.ec2.scripted.is_empty() {
             return self.ec2.scripted.remove(0);
@@ -81,6 +70,11 @@ impl World {
 
     /// What will end the machine before its time.
     pub(super) fn plan_mishaps(&mut self, number: u32, is_spot: bool) {
+        if let Some(after) = self.interrupted_after(number) {
+            let at = self.now + after;
+            self.agenda.at(at, Event::Machine(number, Arrival::Reclaimed));
+            self.agenda.at((at - 2 * MINUTE).max(self.now), Event::Notice(number));
+        }
         if is_spot && self.strikes(Fault::SpotReclaim) {
             let at = self.mishap(number, Arrival::Reclaimed);
             // The notice comes two minutes ahead.

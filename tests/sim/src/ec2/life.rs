@@ -6,7 +6,7 @@ use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
 use muster_domain::message::ReapMessage;
 use muster_domain::time::Time;
 
-use super::{EVENTS, Ec2, Machine, ZONES};
+use super::{EVENTS, Ec2, Machine, NOTICE, ZONES};
 use crate::agenda::{Arrival, Event, MINUTE, Millis, SECOND, Which};
 use crate::fault::Fault;
 use crate::queue::Body;
@@ -50,6 +50,7 @@ impl World {
         let is_spot = instance.market == muster_cloud::ec2::Market::Spot;
         let Ok(id) = instance.id.parse() else { unreachable!("EC2 makes machine ids") };
         self.say(|| format!("  EC2 launches {id} for {launch:?} {behaviour:?}"));
+        self.draw_machine(number, launch.as_ref());
         self.ec2.machines.push(Machine::new(id, launch, behaviour));
         let runs = self.now + self.between(500, 8_000);
         self.agenda.at(runs, Event::Machine(number, Arrival::Running));
@@ -165,6 +166,13 @@ impl World {
                 self.between(100, 3_000)
             };
             self.agenda.at(self.now + after, Event::StateEvent(number, event, self.now));
+        }
+    }
+
+    /// EC2 says that it is about to take a machine back, if there still is one.
+    pub(crate) fn notice(&mut self, number: u32) {
+        if !self.ec2.is_gone(number) {
+            self.state_event(number, NOTICE, self.now);
         }
     }
 

@@ -12,9 +12,6 @@ mod shortage;
 mod terminate;
 mod words;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use muster_cloud::Ids;
 use muster_cloud::ec2::Instance;
 use muster_domain::ec2::{Bucket, Market};
@@ -100,9 +97,6 @@ pub struct Ec2 {
     shortages: Shortages,
     /// How much longer than other calls `CreateFleet` takes.
     pub launch_takes: Millis,
-    /// How long machines of each type take from there to their job, one of them each; without any,
-    /// 15 to 70 seconds.
-    pub boots: BTreeMap<Arc<str>, Vec<Millis>>,
     /// Its token buckets are those that AWS documents, and nobody else draws from them.
     pub real_buckets: bool,
     /// The account has no service-linked role for Spot, and we may not make it: Spot is refused in
@@ -153,7 +147,6 @@ impl Default for Ec2 {
             buckets: Buckets::default(),
             shortages: Shortages::default(),
             launch_takes: 0,
-            boots: BTreeMap::new(),
             real_buckets: false,
             without_spot: false,
             spot_errs: false,

@@ -161,7 +161,7 @@ impl Compute for Door {
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError> {
-        let takes = self.sim.world.borrow().ec2.launch_takes;
+        let takes = self.sim.world.borrow_mut().launch_takes(id);
         if takes > 0 {
             Pause::new(&self.sim, takes).await;
         }

@@ -79,6 +79,9 @@ impl World {
     /// A workflow is cancelled.
     pub fn cancel_job(&mut self, number: u32) {
         let status = self.github.status(number);
+        if status == Some(Status::InProgress) && self.runs_to_its_end(number) {
+            return;
+        }
         match status {
             Some(Status::Queued) => {
                 self.narrate(|| format!("job {number} is cancelled in the queue"));
@@ -145,7 +148,7 @@ impl World {
         if by_hand || truth.queued().is_empty() || truth.idle().is_empty() {
             return;
         }
-        let after = self.between(200, 3_000);
+        let after = self.pick_up_takes();
         self.agenda.at(self.now + after, Event::Dispatch);
     }
 

@@ -62,7 +62,7 @@ impl World {
             } else if self.strikes(Fault::WebhookReordered) {
                 self.between(SECOND, 8 * SECOND)
             } else {
-                self.between(50, 1_500)
+                self.webhook_takes()
             };
             let delivery = self.new_delivery(job.clone());
             self.send(delivery, after);

@@ -9,8 +9,6 @@ mod flips;
 mod orders;
 mod pools;
 
-use std::sync::Arc;
-
 use muster_control::Settings;
 use muster_domain::job::labels::Labels;
 use muster_domain::launch::plan::STACK_TAG;
@@ -38,11 +36,11 @@ pub struct PlannedJob {
     /// When GitHub finds that its environment needs an approval, and what comes of that.
     pub gate: Option<(Millis, Approval)>,
     /// `owner/repo`.
-    pub repository: Arc<str>,
+    pub repository: &'static str,
     /// Of a private repository.
     pub private: bool,
     /// The labels of `runs-on`.
-    pub labels: Labels,
+    pub labels: &'static [&'static str],
     /// How long its steps take.
     pub length: Millis,
 }
@@ -296,8 +294,9 @@ impl Plan {
             world.agenda.at(*from, Event::Weather(number));
         }
         for (number, job) in (0..).zip(&self.jobs) {
-            let (labels, length) = (job.labels.clone(), Some(job.length));
-            let planned = Job::planned(number, &job.repository, job.private, labels, length);
+            let labels = Labels::new(job.labels);
+            let length = Some(job.length);
+            let planned = Job::planned(number, job.repository, job.private, labels, length);
             world.github.jobs.push(planned);
             world.agenda.at(job.at, Event::Queue(number));
             job.cancelled_at.into_iter().for_each(|at| world.agenda.at(at, Event::Cancel(number)));
@@ -373,11 +372,9 @@ fn job(rng: &mut Rng, at: Millis) -> PlannedJob {
         at,
         gate: None,
         cancelled_at: cancelled.then(|| at + rng.between(0, after)),
-        repository: ["acme/web", "acme/api"][rng.index(2)].into(),
+        repository: ["acme/web", "acme/api"][rng.index(2)],
         private: rng.chance(980_000),
-        labels: Labels::new(
-            LABELS[if rng.chance(930_000) { rng.index(3) } else { 3 + rng.index(2) }],
-        ),
+        labels: LABELS[if rng.chance(930_000) { rng.index(3) } else { 3 + rng.index(2) }],
         length,
     }
 }

@@ -4,7 +4,7 @@
 //! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
 //! for an enterprise, what a machine says without end, how fast hundreds of machines end, how the App is
 //! made, which agent a machine is handed, what the record of usage says, what CloudWatch is told,
-//! and what a page costs that asks often.
+//! what a page costs that asks often, and what days cost that are replayed.
 
 mod agents;
 mod answers;
