@@ -159,6 +159,11 @@ pub enum Command {
         /// One of them, for example `delete-stuck`: all that is to be known of it
         name: Option<String>,
     },
+    /// Whom the stack tells what somebody should look at: a channel of Slack or Teams, or your own service
+    Notices {
+        #[command(subcommand)]
+        command: Option<NoticesCommand>,
+    },
     /// What was given up: messages that failed too often
     DeadLetters(DeadLetters),
     /// Who ordered, refused, switched or applied what, newest first
@@ -501,6 +506,46 @@ pub enum Pools {
         #[arg(long, short)]
         yes: bool,
     },
+}
+
+/// What is to be done with notices.
+#[derive(Clone, Debug, Subcommand)]
+pub enum NoticesCommand {
+    /// Another address, or the first one; kept as a secret of the account
+    Set {
+        form: Form,
+        /// Where the address stands; `-` is stdin. Never an argument: who has it can write to the channel
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Nobody any more; deletes the address
+    Off {
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// In which form notices are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// An incoming webhook of Slack, or of whoever takes its form
+    Slack,
+    /// A workflow of Teams that posts what a webhook request tells it
+    Teams,
+    /// The facts, for a service of your own
+    Json,
+}
+
+impl Form {
+    /// As the secret has it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Slack => "slack",
+            Self::Teams => "teams",
+            Self::Json => "json",
+        }
+    }
 }
 
 /// What is to be done with the GitHub App.

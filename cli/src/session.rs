@@ -10,6 +10,7 @@ mod find;
 mod github;
 mod logs;
 mod machine_log;
+mod notices;
 mod pools;
 mod report;
 mod setup;
@@ -157,6 +158,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Logs(order) => session.logs(&order).await,
         Command::Connect { name, print } => session.shell(&name, print).await,
         Command::Alarms { name } => session.alarms(name.as_deref()).await,
+        Command::Notices { command } => session.notices(command).await,
         Command::DeadLetters(order) => session.dead_letters(&order).await,
         Command::Audit { name, since } => session.audit(name.as_deref(), since).await,
         Command::Delete(order) => session.delete(&order).await,

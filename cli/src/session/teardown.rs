@@ -47,8 +47,9 @@ impl<W: World> Session<'_, W> {
         }
         self.world.stage("deletion");
         self.no_stack(&stack, &found).await?;
+        let notices = self.no_notices(&stack).await;
         let (table, logs) = (found.output("ControlTableName"), found.output(MACHINE_LOGS));
-        Ok(views::left(table, logs, self.screen))
+        Ok(views::left(table, logs, notices.as_deref(), self.screen))
     }
 
     /// Not by a key too many.
@@ -136,6 +137,21 @@ impl<W: World> Session<'_, W> {
         self.world.say(&format!(
             "Now delete the GitHub App{which}, or make its webhook inactive: App settings, Advanced, Delete GitHub App"
         ));
+    }
+
+    /// The address of notices is not the stack's, and costs something. The secret, if it is left.
+    async fn no_notices(&mut self, stack: &str) -> Option<String> {
+        match self.notices_off(stack).await {
+            Ok(true) => {
+                self.world.say("✓ The address of notices is deleted");
+                None
+            }
+            Ok(false) => None,
+            Err(failure) => {
+                self.world.say(&format!("! {}", failure.sentence()));
+                Some(super::notices::name(stack))
+            }
+        }
     }
 
     async fn no_stack(&mut self, stack: &str, found: &Stack) -> Result<(), Failure> {

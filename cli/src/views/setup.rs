@@ -128,7 +128,12 @@ pub fn waits_for_machines(ids: &[String]) -> String {
 
 /// What a deleted stack leaves.
 #[must_use]
-pub fn left(table: Option<&str>, logs: Option<&str>, screen: Screen) -> String {
+pub fn left(
+    table: Option<&str>,
+    logs: Option<&str>,
+    notices: Option<&str>,
+    screen: Screen,
+) -> String {
     let mut page = Page::new(screen);
     page.line([Text::new("What is left:", Look::Strong)]);
     let table = table.unwrap_or("…");
@@ -144,6 +149,11 @@ pub fn left(table: Option<&str>, logs: Option<&str>, screen: Screen) -> String {
     ];
     rows.extend(bucket.map(|name| {
         format!("the machines' logs, each until its time is over: aws s3 rb --force s3://{name}")
+    }));
+    rows.extend(notices.map(|name| {
+        format!(
+            "the address of notices, a secret: aws secretsmanager delete-secret --secret-id {name}"
+        )
     }));
     page.marked(rows.into_iter().map(|said| (Text::new("-", Look::Dim), Text::from(said))));
     page.into_text()

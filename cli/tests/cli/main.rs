@@ -7,6 +7,7 @@ mod binary;
 mod doctor;
 mod fake;
 mod github;
+mod notices;
 mod orders;
 mod pages;
 mod services;

@@ -62,6 +62,7 @@ fn what_knows_about_the_machines_goes_last() {
             "Stack with id x does not exist",
         )
     };
+    let no_notices = |code| service("secretsmanager:DeleteSecret", code, "no");
     let failed = json!({ "DescribeStackEventsResult": { "StackEvents": [
         event("SecurityGroup", "DELETE_FAILED", "resource sg-1 has a dependent object") ] } });
     told(
@@ -91,6 +92,7 @@ fn what_knows_about_the_machines_goes_last() {
                         Ok(json!({})),
                         stack("DELETE_IN_PROGRESS"),
                         stack("DELETE_COMPLETE"),
+                        Ok(json!({})),
                     ],
                     &["muster", "y"],
                 ),
@@ -108,18 +110,37 @@ fn what_knows_about_the_machines_goes_last() {
                         Ok(json!({})),
                         stack("UPDATE_ROLLBACK_FAILED"),
                         gone(),
+                        no_notices("ResourceNotFoundException"),
                     ],
                     &[],
                 ),
                 yes(),
             ),
             // Stopped while it was being deleted, and again.
-            (fake(vec![], vec![stack("DELETE_IN_PROGRESS"), machines(&[]), gone()], &[]), yes()),
+            (
+                fake(
+                    vec![],
+                    vec![
+                        stack("DELETE_IN_PROGRESS"),
+                        machines(&[]),
+                        gone(),
+                        no_notices("ResourceNotFoundException"),
+                    ],
+                    &[],
+                ),
+                yes(),
+            ),
             // It was never there as a whole.
             (
                 fake(
                     vec![],
-                    vec![stack("ROLLBACK_COMPLETE"), machines(&[]), Ok(json!({})), gone()],
+                    vec![
+                        stack("ROLLBACK_COMPLETE"),
+                        machines(&[]),
+                        Ok(json!({})),
+                        gone(),
+                        no_notices("AccessDeniedException"),
+                    ],
                     &[],
                 ),
                 yes(),

@@ -75,14 +75,16 @@ pub async fn app(config: &SdkConfig, id: &str) -> Result<SecretString, SecretErr
 /// Reads a secret that an operator may have made; none where there is none.
 ///
 /// Secrets Manager may answer for one that is not there that its name is denied: whether it does is
-/// not documented, and it means the same here.
+/// not documented, and it means the same here. One that was deleted stays for days, and its value
+/// cannot be asked for.
 ///
 /// # Errors
 /// When it cannot be read.
 pub async fn optional(config: &SdkConfig, id: &str) -> Result<Option<SecretString>, SecretError> {
+    let is_none = |why: &str| [DENIED, DELETED].iter().any(|code| why.contains(code));
     let answer = match get(&Client::new(config), id, CURRENT).await {
-        Err(SecretError::Unavailable { why, .. }) if with_causes(&why).contains(DENIED) => {
-            tracing::debug!(error = with_causes(&why), "took a secret that is denied for none");
+        Err(SecretError::Unavailable { why, .. }) if is_none(&with_causes(&why)) => {
+            tracing::debug!(error = with_causes(&why), "took a secret for none");
             None
         }
         answer => answer?,
@@ -260,6 +262,8 @@ impl State {
 
 const FILE: &str = "webhook-secret.txt";
 const DENIED: &str = "AccessDeniedException";
+/// Source: docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html (Errors)
+const DELETED: &str = "InvalidRequestException";
 const CURRENT: &str = "AWSCURRENT";
 const PREVIOUS: &str = "AWSPREVIOUS";
 

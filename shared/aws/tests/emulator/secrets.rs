@@ -144,3 +144,15 @@ async fn what_is_put_in_is_read_and_the_signing_secret_says_since_when() {
     assert_eq!((second.value.expose(), second.has_previous), (NEW, true));
     assert!(second.since >= first.since && !format!("{second:?}").contains(NEW));
 }
+
+#[tokio::test]
+async fn a_secret_that_an_operator_took_away_is_none() {
+    let config = config().await;
+    let client = Client::new(&config);
+    let read = async || secrets::optional(&config, "o1/notices").await.expect("an answer");
+    assert!(read().await.is_none(), "there never was one");
+    create(&client, "o1/notices", "slack https://a.example/b").await;
+    assert!(read().await.is_some());
+    client.delete_secret().secret_id("o1/notices").send().await.expect("DeleteSecret");
+    assert!(read().await.is_none(), "it stays for days, and answers an error");
+}
