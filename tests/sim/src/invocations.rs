@@ -15,6 +15,7 @@ use muster_control::jobs::batch as jobs;
 use muster_control::jobs::recover::Recover;
 use muster_control::launches::pass::last_call;
 use muster_control::launches::wake_up::WakeUp;
+use muster_control::metrics::Measure;
 use muster_control::ports::{Compute, Github, Queue};
 use muster_control::reaps::batch::{self, Batch};
 use muster_control::reaps::orphans::{Ledger, LedgerReport};
@@ -190,7 +191,9 @@ async fn jobs(door: &Door, batch: &[Received]) {
         context: Context::new(door, door, &(), &(), settings),
         clock: &|| door.now(),
     };
-    let acked = batch.iter().zip(pass.run(&messages).await.acked);
+    let report = pass.run(&messages).await;
+    measured(door, || report.measures);
+    let acked = batch.iter().zip(report.acked);
     let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
     acknowledge(door, Which::Jobs, &done).await;
 }
@@ -240,9 +243,19 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &
     let context = Context::new(door, door, compute, github, settings);
     let deadline = door.now() + TIME_LIMIT;
     let report = Batch { context }.run(&messages, deadline, &|| door.now()).await;
+    measured(door, || report.measures);
     let acked = received.into_iter().zip(report.acked);
     let done: Vec<&Received> = acked.filter_map(|(one, acked)| acked.then_some(one)).collect();
     acknowledge(door, Which::Reap, &done).await;
+}
+
+/// CloudWatch is told, where somebody looks.
+fn measured(door: &Door, measures: impl FnOnce() -> Vec<Measure>) {
+    let mut world = door.sim.world.borrow_mut();
+    let now = world.now;
+    if let Some(all) = &mut world.measures {
+        all.extend(measures().into_iter().map(|one| (now, one)));
+    }
 }
 
 /// Lambda deletes what the answer does not report as failed.
@@ -260,6 +273,7 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let pass = Sweep { context: Context::new(door, queue, door, &(), settings) };
     let (begun, deadline) = (door.now(), door.now() + TIME_LIMIT);
     let mut report = pass.sweep(begun).await;
+    measured(door, || report.measures(settings));
     let orphans = std::mem::take(&mut report.ledger);
     if report != muster_control::reaps::sweep::SweepReport::default() {
         note(door, || format!("  swept: {report:?}"));

@@ -1,5 +1,6 @@
 //! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
 
+use muster_control::metrics::Measure;
 use muster_domain::app::AppFacts;
 use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::job::Job;
@@ -137,6 +138,8 @@ pub struct World {
     pub chosen: Option<ChosenAnswers>,
     /// What takes how long, where that is known of a real stack.
     pub(crate) replayed: Option<Box<Drawn>>,
+    /// What job events, ends and sweeps told CloudWatch, and when; where a test wants to see it.
+    pub measures: Option<Vec<(Millis, Measure)>>,
 }
 
 /// A time in which one service is away.
@@ -215,6 +218,7 @@ impl World {
             disturbed: None,
             chosen: None,
             replayed: None,
+            measures: None,
         }
     }
 

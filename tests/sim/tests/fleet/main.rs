@@ -7,6 +7,7 @@
 //! what a page costs that asks often, and what days cost that are replayed.
 
 mod agents;
+mod alarms;
 mod answers;
 mod app;
 mod asking;

@@ -1,0 +1,129 @@
+//! The alarms on waits, waste and money, as the template has them, on what the functions tell in hours that go wrong.
+
+use std::collections::BTreeMap;
+
+use muster_control::Settings;
+use muster_control::metrics::Measure;
+use muster_domain::timings::Timings;
+use muster_sim::agenda::{HOUR, MINUTE, Millis, SECOND, START};
+use muster_sim::ec2::Behaviour;
+use muster_sim::executor::Executor;
+use muster_sim::fault::Fault;
+use muster_sim::schedule::{Plan, PlannedJob, STACK, pool};
+
+const TEMPLATE: &str = include_str!("../../../../template.yaml");
+
+/// An alarm of CloudWatch.
+#[derive(Debug)]
+struct Alarm {
+    metric: String,
+    statistic: String,
+    period: Millis,
+    /// So many of the last periods.
+    datapoints: usize,
+    of: usize,
+    /// From the threshold on, or only above it.
+    is_from: bool,
+    threshold: f64,
+}
+
+impl Alarm {
+    /// Of the template. A threshold that is a parameter is given.
+    fn of(resource: &str, parameter: Option<f64>) -> Self {
+        let (_, text) =
+            TEMPLATE.split_once(&format!("\n  {resource}:\n")).expect("in the template");
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("      {name}: ")));
+            line.unwrap_or_else(|| panic!("{resource} has no {name}"))
+        };
+        let number = |name: &str| field(name).parse::<usize>().expect("a number");
+        assert_eq!(field("TreatMissingData"), "notBreaching");
+        let statistic = if resource == "WaitLongAlarm" { "ExtendedStatistic" } else { "Statistic" };
+        Self {
+            metric: field("MetricName").to_owned(),
+            statistic: field(statistic).to_owned(),
+            period: SECOND * i64::try_from(number("Period")).expect("seconds"),
+            datapoints: number("DatapointsToAlarm"),
+            of: number("EvaluationPeriods"),
+            is_from: field("ComparisonOperator") == "GreaterThanOrEqualToThreshold",
+            threshold: parameter.unwrap_or_else(|| field("Threshold").parse().expect("a number")),
+        }
+    }
+
+    fn value(&self, mut values: Vec<f64>) -> f64 {
+        values.sort_by(f64::total_cmp);
+        match self.statistic.as_str() {
+            "Sum" => values.iter().sum(),
+            "Maximum" => values[values.len() - 1],
+            "p95" => values[(values.len() * 95).div_ceil(100) - 1],
+            other => panic!("{other} is not known here"),
+        }
+    }
+
+    /// When it first rang.
+    fn rang(&self, told: &[(Millis, Measure)]) -> Option<Millis> {
+        let mut periods: BTreeMap<Millis, Vec<f64>> = BTreeMap::new();
+        for (at, measure) in told.iter().filter(|(_, one)| one.metric.name() == self.metric) {
+            periods.entry(at / self.period).or_default().extend(&measure.values);
+        }
+        let is_breach = |period: Millis| {
+            let value = periods.get(&period).map(|values| self.value(values.clone()));
+            value.is_some_and(|value| {
+                value > self.threshold || self.is_from && value >= self.threshold
+            })
+        };
+        let last = i64::try_from(self.of).expect("few");
+        let rings = |period: &Millis| {
+            (period - last + 1..=*period).filter(|one| is_breach(*one)).count() >= self.datapoints
+        };
+        periods.keys().find(|period| rings(period)).map(|period| (period + 1) * self.period - START)
+    }
+}
+
+/// What is told in four hours: so many jobs of these minutes come at once, and one of ten minutes each minute for an hour.
+fn told(max: u32, (at_once, minutes): (usize, i64), machines: Behaviour) -> Vec<(Millis, Measure)> {
+    let mut plan = Plan::of(1).without(Fault::ALL);
+    (plan.orders, plan.flips, plan.windows) = (Vec::new(), Vec::new(), Vec::new());
+    let pool = pool("linux", &["linux"], max, "on-demand", None);
+    plan.settings = Settings::from_parameters(STACK.to_owned(), vec![pool], Timings::default());
+    plan.strangers = 0;
+    let job = |at, minutes| PlannedJob {
+        at: START + MINUTE + at,
+        gate: None,
+        cancelled_at: None,
+        repository: "acme/web",
+        private: true,
+        labels: &["linux"],
+        length: minutes * MINUTE,
+    };
+    let burst = (0..at_once).map(|_| job(0, minutes));
+    plan.jobs = burst.chain((0..60).map(|minute| job(minute * MINUTE, 10))).collect();
+    plan.faults_end = START + 4 * HOUR;
+    let mut world = plan.world();
+    world.ec2.scripted = vec![machines; 1_000];
+    world.measures = Some(Vec::new());
+    let mut executor = Executor::new(world, plan.settings.clone());
+    executor.run(plan.faults_end);
+    let mut world = executor.sim().world.borrow_mut();
+    assert!(world.violation.is_none(), "{:?}", world.violation);
+    world.measures.take().expect("looked at")
+}
+
+#[test]
+fn waits_waste_and_money_ring_when_they_are_there_and_not_before() {
+    let wait = Alarm::of("WaitLongAlarm", Some(300.0));
+    let vain = Alarm::of("InVainAlarm", None);
+    let spend = Alarm::of("SpendAlarm", Some(3.0));
+    let rang = |told: &[(Millis, Measure)]| [&wait, &vain, &spend].map(|one| one.rang(told));
+    let within = |rang: Option<Millis>, most| rang.is_some_and(|at| at <= most * MINUTE);
+    let well = Behaviour::default;
+    assert_eq!(rang(&told(60, (0, 0), well())), [None; 3], "a usual hour");
+    // Its few machines come free together, so that most periods have no job that was taken.
+    let [waited, in_vain, spent] = rang(&told(3, (0, 0), well()));
+    assert!(within(waited, 50) && in_vain.is_none() && spent.is_none(), "{waited:?}");
+    let dead = Behaviour { never_boots: true, ..well() };
+    let [_, in_vain, spent] = rang(&told(60, (40, 10), dead));
+    assert!(within(in_vain, 60) && spent.is_none(), "{in_vain:?}, {spent:?}");
+    let [waited, in_vain, spent] = rang(&told(90, (80, 30), well()));
+    assert!(within(spent, 30) && waited.is_none() && in_vain.is_none(), "{spent:?}, {waited:?}");
+}
