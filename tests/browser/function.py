@@ -121,6 +121,11 @@ class Stack:
     def answer_audit(self, request):
         return recorded("audit")
 
+    def answer_canary(self, request):
+        if request["dry_run"]:
+            return recorded("canary_dry_run")
+        return recorded("canary") | {"name": "small-l1-0"}
+
     def answer_pools(self, request):
         if request.get("history"):
             return recorded("pools_history")

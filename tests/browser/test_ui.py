@@ -32,6 +32,7 @@ PAGES = {
     "pause": "/confirm/pause?what=launches",
     "force": f"/confirm/force?name={MACHINE}",
     "restore": "/confirm/restore?version=1",
+    "canary": "/confirm/canary?pool=small&entity=acme",
 }
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 # What would keep somebody from using a page.
@@ -181,6 +182,17 @@ class Used(Ui):
 
     def ordered(self):
         return [asked for asked in self.stack.asked if asked["action"] == "delete" and not asked["dry_run"]]
+
+    def test_a_machine_is_tried_and_shown(self):
+        with self.page(java_script_enabled=False) as page:
+            self.open(page, "/pools/gpu")
+            page.get_by_label("Registered at").fill("acme")
+            page.get_by_role("button", name="Try a machine…").click()
+            self.assertIn("It is paid for until it ends", page.locator("main").inner_text())
+            page.get_by_role("button", name="Launch it").click()
+            page.wait_for_url("**/machines/small-l1-0")
+            (order,) = [one for one in self.stack.asked if one["action"] == "canary" and not one["dry_run"]]
+            self.assertEqual((order["pool"], order["entity"], order["by"]), ("gpu", "acme", "mira"))
 
     def test_a_pool_file_is_changed_behind_its_difference(self):
         with self.page() as page:

@@ -9,6 +9,7 @@ pub mod go;
 pub mod memory;
 pub mod order;
 pub mod page;
+pub mod plan;
 pub mod report;
 
 mod audit;

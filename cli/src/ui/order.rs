@@ -1,7 +1,9 @@
 //! What can be ordered on a page, as a request and as a command line.
 
-use muster_control::admin::{DeleteRequest, PoolsRequest, Request, SwitchRequest, To};
-use muster_domain::ids::{InstanceName, PoolName};
+use muster_control::admin::{
+    CanaryRequest, DeleteRequest, PoolsRequest, Request, SwitchRequest, To,
+};
+use muster_domain::ids::{Entity, InstanceName, PoolName};
 use serde_json::{Value, json};
 
 use super::fields::{Fields, address};
@@ -26,6 +28,12 @@ pub enum Order {
     /// A kept version does.
     Restore {
         version: u64,
+    },
+    /// A machine is launched that no job needs.
+    Canary {
+        pool: PoolName,
+        /// Where its runner is registered, of a pool that leaves that to its jobs.
+        entity: Option<Entity>,
     },
 }
 
@@ -67,7 +75,23 @@ impl Order {
             // A browser sends lines with both marks at their ends.
             "apply" => Some(Self::Apply { file: fields.get("file")?.replace("\r\n", "\n") }),
             "restore" => Some(Self::Restore { version: fields.parsed("version")? }),
+            "canary" => {
+                let entity = match fields.get("entity") {
+                    Some(entity) => Some(entity.trim().parse().ok()?),
+                    None => None,
+                };
+                Some(Self::Canary { pool: fields.parsed("pool")?, entity })
+            }
             _ => None,
+        }
+    }
+
+    /// What is said where its fields make none.
+    #[must_use]
+    pub fn unread(action: &str) -> &'static str {
+        match action {
+            "canary" => "Write where its runner is to be registered as OWNER or OWNER/REPO.",
+            _ => "There is nothing of that kind to order here.",
         }
     }
 
@@ -82,32 +106,42 @@ impl Order {
             Self::Delete { how: Delete::Kill, .. } => "kill",
             Self::Apply { .. } => "apply",
             Self::Restore { .. } => "restore",
+            Self::Canary { .. } => "canary",
         }
     }
 
     /// What it is about, as a form brings it back.
     #[must_use]
-    pub fn field(&self) -> (&'static str, String) {
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
-            Self::Switch { what, .. } => ("what", what.as_str().to_owned()),
-            Self::Delete { name, .. } => ("name", name.to_string()),
-            Self::Apply { file } => ("file", file.clone()),
-            Self::Restore { version } => ("version", version.to_string()),
+            Self::Switch { what, .. } => vec![("what", what.as_str().to_owned())],
+            Self::Delete { name, .. } => vec![("name", name.to_string())],
+            Self::Apply { file } => vec![("file", file.clone())],
+            Self::Restore { version } => vec![("version", version.to_string())],
+            Self::Canary { pool, entity } => {
+                let entity = entity.iter().map(|entity| ("entity", entity.to_string()));
+                [("pool", pool.to_string())].into_iter().chain(entity).collect()
+            }
         }
     }
 
     /// Which order it is: that of another machine or of another file is another.
     #[must_use]
     pub fn identity(&self) -> String {
-        let (_, value) = self.field();
-        format!("{} {value}", self.action())
+        self.address("")
     }
 
     /// Where it is confirmed.
     #[must_use]
     pub fn confirmed_at(&self) -> String {
-        let (name, value) = self.field();
-        address(&format!("/confirm/{}", self.action()), &[(name, &value)])
+        self.address("/confirm/")
+    }
+
+    fn address(&self, before: &str) -> String {
+        let fields = self.fields();
+        let fields: Vec<(&str, &str)> =
+            fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        address(&format!("{before}{}", self.action()), &fields)
     }
 
     /// What is asked before it is confirmed, beside the dry run.
@@ -116,11 +150,23 @@ impl Order {
         match self {
             Self::Switch { .. } => Some(Question::Overview),
             Self::Delete { name, .. } => Some(Question::Show(name.to_string())),
-            Self::Apply { .. } | Self::Restore { .. } => None,
+            Self::Apply { .. } | Self::Restore { .. } | Self::Canary { .. } => None,
         }
     }
 
-    /// Where it shows afterwards.
+    /// Whether it is kept why it was given.
+    #[must_use]
+    pub const fn has_reason(&self) -> bool {
+        !matches!(self, Self::Canary { .. })
+    }
+
+    /// What is kept of it where nobody is asked why.
+    #[must_use]
+    pub const fn kept(&self) -> &'static str {
+        "The audit trail says who ordered it."
+    }
+
+    /// Where it shows, and where it is taken from.
     #[must_use]
     pub fn shown_at(&self) -> Page {
         match self {
@@ -128,6 +174,16 @@ impl Order {
             Self::Switch { .. } => Page::Overview,
             Self::Delete { name, .. } => Page::Machine(name.to_string()),
             Self::Apply { .. } | Self::Restore { .. } => Page::Pools,
+            Self::Canary { pool, .. } => Page::Pool(pool.clone()),
+        }
+    }
+
+    /// Where it shows, as the function has answered it.
+    #[must_use]
+    pub fn shown_after(&self, answer: &Value) -> Page {
+        match (self, answer["name"].as_str()) {
+            (Self::Canary { .. }, Some(name)) => Page::Machine(name.to_owned()),
+            _ => self.shown_at(),
         }
     }
 
@@ -139,7 +195,8 @@ impl Order {
             Self::Delete { how: Delete::Plain, .. }
             | Self::Switch { .. }
             | Self::Apply { .. }
-            | Self::Restore { .. } => None,
+            | Self::Restore { .. }
+            | Self::Canary { .. } => None,
         }
     }
 
@@ -180,6 +237,12 @@ impl Order {
             Self::Restore { version } => {
                 Request::Pools(PoolsRequest { restore: Some(*version), ..pools })
             }
+            Self::Canary { pool, entity } => Request::Canary(CanaryRequest {
+                pool: Some(pool.clone()),
+                entity: entity.clone(),
+                by,
+                dry_run,
+            }),
         };
         Some(json!(request))
     }
@@ -195,8 +258,13 @@ impl Order {
             Self::Delete { name, how: Delete::Kill } => format!("delete {name} --kill-running-job"),
             Self::Apply { .. } => "pools apply FILE".to_owned(),
             Self::Restore { version } => format!("pools restore {version}"),
+            Self::Canary { pool, entity: None } => format!("doctor --canary --pool {pool}"),
+            Self::Canary { pool, entity: Some(entity) } => {
+                format!("doctor --canary --pool {pool} --entity {entity}")
+            }
         };
-        format!("muster {order} --reason \"…\"")
+        let why = if self.has_reason() { " --reason \"…\"" } else { "" };
+        format!("muster {order}{why}")
     }
 }
 

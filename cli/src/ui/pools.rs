@@ -132,6 +132,7 @@ pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) ->
                 (switch(Switched::Pool(name.clone()), pool.launches_off.is_some(), about))
             }
         }
+        @if !about.is_read_only { (canary(pool)) }
         section aria-labelledby="refused" { h2 #refused { "What EC2 refuses" } (refused(status, name)) }
         @if let Some(list) = memory.phases(name) {
             @let paces = list.pools.iter().find(|one| one.pool == *name).map(|one| one.phases.as_slice());
@@ -139,6 +140,27 @@ pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) ->
         }
         @if let Some(set) = memory.pools() { (of_file(name, set)) }
     })
+}
+
+/// The way to a machine of it that no job needs.
+fn canary(pool: &PoolStatus) -> Markup {
+    let order = Order::Canary { pool: pool.name.clone(), entity: None };
+    html! {
+        section aria-labelledby="try" {
+            h2 #try { "Try a machine" }
+            p { "Whether one comes, boots, registers and listens, seen without a job." }
+            @match &pool.entity {
+                Some(_) => p { a.button href=(order.confirmed_at()) { "Try a machine…" } },
+                None => form.order action="/confirm/canary" {
+                    input type="hidden" name="pool" value=(pool.name.as_str());
+                    label for="entity" { "Registered at" }
+                    input #entity name="entity" required placeholder="OWNER or OWNER/REPO" autocomplete="off" spellcheck="false" autocapitalize="off" aria-describedby="entity-about";
+                    p.quiet #entity-about { "This pool registers each runner where its job comes from. The App has to be installed there." }
+                    p { button { "Try a machine…" } }
+                },
+            }
+        }
+    }
 }
 
 fn facts(pool: &PoolStatus, now: Time) -> Markup {

@@ -18,7 +18,25 @@ use crate::words::{count, span};
 /// What is asked about.
 #[must_use]
 pub fn plan(plan: &OrderedCanary, screen: Screen) -> String {
-    let OrderedCanary { pool, entity, request, idle_limit_seconds, .. } = plan;
+    let mut page = Page::new(screen);
+    page.marked([
+        (Text::new("!", Look::Warning), Text::from(starts(plan))),
+        (
+            Text::new("", Look::Plain),
+            Text::from(format!(
+                "Its runner takes jobs like any other. Without one this command orders its end. Should this command be killed, it is idle \
+                 for {}, and ends when GitHub has called it idle twice.",
+                span(plan.idle_limit_seconds)
+            )),
+        ),
+    ]);
+    page.into_text()
+}
+
+/// What is launched, and what it costs.
+#[must_use]
+pub fn starts(plan: &OrderedCanary) -> String {
+    let OrderedCanary { pool, entity, request, .. } = plan;
     let types: BTreeSet<&str> = request
         .overrides
         .iter()
@@ -32,27 +50,22 @@ pub fn plan(plan: &OrderedCanary, screen: Screen) -> String {
         (Some(first), 2..) => format!("{first} or {}", count(types.len() - 1, "other type")),
         _ => "what the pool requires".to_owned(),
     };
-    let mut page = Page::new(screen);
-    page.marked([
-        (
-            Text::new("!", Look::Warning),
-            Text::from(format!(
-                "This starts one machine of pool {pool}, {kind}, {market}, in one of {subnets}, registered at {entity}. It is paid for \
-                 until it ends, mostly a few minutes.",
-                market = request.market,
-                subnets = count(subnets.len(), "subnet"),
-            )),
-        ),
-        (
-            Text::new("", Look::Plain),
-            Text::from(format!(
-                "Its runner takes jobs like any other. Without one this command orders its end. Should this command be killed, it is idle \
-                 for {}, and ends when GitHub has called it idle twice.",
-                span(*idle_limit_seconds)
-            )),
-        ),
-    ]);
-    page.into_text()
+    format!(
+        "This starts one machine of pool {pool}, {kind}, {market}, in one of {subnets}, registered at {entity}. It is paid for \
+         until it ends, mostly a few minutes.",
+        market = request.market,
+        subnets = count(subnets.len(), "subnet"),
+    )
+}
+
+/// What becomes of it where no command follows it.
+#[must_use]
+pub fn alone(plan: &OrderedCanary) -> String {
+    format!(
+        "Its runner takes jobs like any other. Without one it is idle for {}, and ends when GitHub has called it idle twice. Its page \
+         shows how far it comes, and can end it sooner.",
+        span(plan.idle_limit_seconds)
+    )
 }
 
 /// One step, when it is known.

@@ -112,6 +112,40 @@ fn whoever_orders_brings_back_the_form_that_was_shown() {
     assert_eq!(door().meets(&another).map_err(|refused| refused.status), Err(403));
 }
 
+/// Each order that a page gives, as its form sends it.
+const ORDERS: [(&str, &str); 8] = [
+    ("pause", "what=launches"),
+    ("resume", "what=gpu"),
+    ("delete", "name=small-l0-0"),
+    ("force", "name=small-l0-0"),
+    ("kill", "name=small-l0-0"),
+    ("restore", "version=1"),
+    ("canary", "pool=small"),
+    ("canary", "pool=small&entity=acme"),
+];
+
+#[test]
+fn a_form_orders_what_was_shown_and_nothing_else() {
+    for (index, (action, fields)) in ORDERS.into_iter().enumerate() {
+        let order = Order::read(action, &Fields::read(fields.as_bytes())).expect("an order");
+        let token = door().token(&order);
+        for (other, (action, fields)) in ORDERS.into_iter().enumerate() {
+            let knock = Knock {
+                form: Fields::read(format!("{fields}&reason=moving&token={token}").as_bytes()),
+                ..knock("POST", &format!("/do/{action}"))
+            };
+            let met = door().meets(&knock).map_err(|refused| refused.status);
+            let wanted =
+                if other == index { Ok(Admitted::Orders(order.clone())) } else { Err(403) };
+            assert_eq!(met, wanted, "{action} {fields} with the form of {order:?}");
+            let foreign = Knock { site: Some("cross-site".to_owned()), ..knock.clone() };
+            assert_eq!(door().meets(&foreign).map_err(|refused| refused.status), Err(403));
+            let mut read_only = Door::new(PORT, [1; 32], [2; 32], true);
+            assert_eq!(read_only.meets(&knock).map_err(|refused| refused.status), Err(404));
+        }
+    }
+}
+
 #[test]
 fn a_draft_has_a_token_and_is_no_order() {
     let mut knock = order();

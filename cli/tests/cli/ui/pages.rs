@@ -1,12 +1,13 @@
 //! The pages, from answers that were recorded in the simulated cloud.
 
 use muster_cli::failure::Failure;
-use muster_cli::ui::confirm::{self, Given, Plan};
+use muster_cli::ui::confirm::{self, Given};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
 use muster_cli::ui::memory::{Memory, Question};
 use muster_cli::ui::order::Order;
 use muster_cli::ui::page::Page;
+use muster_cli::ui::plan::Plan;
 use muster_cli::ui::{render, report};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
@@ -110,6 +111,7 @@ fn pages_are_as_recorded() {
         ("machine", "/machines/small-l0-0"),
         ("jobs", "/jobs"),
         ("job", "/jobs/1/7"),
+        ("pool", "/pools/gpu"),
         ("costs", "/costs"),
     ] {
         compare(&format!("ui_{name}.html"), &lines(&shown(address)));
@@ -302,6 +304,7 @@ fn plan(action: &str, fields: &str) -> Plan {
         Order::Switch { .. } => None,
         Order::Delete { .. } => Some(recorded("delete_dry_run")),
         Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
+        Order::Canary { .. } => Some(recorded("canary_dry_run")),
     };
     Plan::read(&order, first, would).expect("a plan")
 }
@@ -316,6 +319,8 @@ fn an_order_is_told_before_it_is_given() {
         ("kill", "name=small-l0-0"),
         ("restore", "version=1"),
         ("apply", "file=pools%3A+%5B%5D"),
+        ("canary", "pool=small"),
+        ("canary", "pool=small&entity=acme"),
     ];
     let told = orders.map(|(action, fields)| {
         let order = order(action, fields);

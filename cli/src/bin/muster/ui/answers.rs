@@ -7,13 +7,14 @@ use axum::body::Body;
 use axum::http::Response;
 use muster_cli::failure::Failure;
 use muster_cli::ui::assets::{self, Asset, HEADERS};
-use muster_cli::ui::confirm::{self, Given, Plan};
+use muster_cli::ui::confirm::{self, Given};
 use muster_cli::ui::door::Knock;
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::go::{self, Way};
 use muster_cli::ui::memory::Question;
 use muster_cli::ui::order::Order;
 use muster_cli::ui::page::Page;
+use muster_cli::ui::plan::Plan;
 use muster_cli::ui::{frame, render};
 use muster_cli::views::costs::csv;
 use tokio::time::timeout;
@@ -38,9 +39,12 @@ pub(super) async fn looks(ui: &Arc<Ui>, knock: &Knock) -> Response<Body> {
             ui.memory().expire(now());
             to(&frame::target(&fields).address())
         }
-        path => match path.strip_prefix("/confirm/").map(|action| Order::read(action, &fields)) {
-            Some(Some(order)) if !ui.about.is_read_only => asks(ui, &order).await,
-            Some(_) => refused(404, "There is nothing here."),
+        path => match path.strip_prefix("/confirm/") {
+            Some(_) if ui.about.is_read_only => refused(404, "There is nothing here."),
+            Some(action) => match Order::read(action, &fields) {
+                Some(order) => asks(ui, &order).await,
+                None => html(404, confirm::unread(action, &ui.about)),
+            },
             None => match Page::read(path, &fields) {
                 Some(page) => shows(ui, &page).await,
                 None => refused(404, "There is nothing here."),
@@ -138,7 +142,7 @@ pub(super) async fn orders(ui: &Arc<Ui>, order: &Order, form: &Fields) -> Respon
     let outcome = ui.ask(&request).await;
     ui.memory().expire(now());
     match outcome {
-        Ok(_) => to(&order.shown_at().address()),
+        Ok(answer) => to(&order.shown_after(&answer).address()),
         Err(failure) => html(409, confirm::refused(order, &failure, &ui.about)),
     }
 }
