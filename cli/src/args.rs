@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use muster_domain::ids::{Entity, PoolName};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date};
+use serde::{Deserialize, Serialize};
 
 use crate::app::{Host, Login};
 use crate::simulate::Trial;
@@ -450,7 +451,8 @@ pub struct DeadLetters {
 }
 
 /// A queue of messages that were given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Dead {
     /// Events of jobs
     Jobs,
@@ -458,6 +460,24 @@ pub enum Dead {
     Launches,
     /// Wake-ups of instances
     Reaps,
+}
+
+impl Dead {
+    /// As the command line has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Launches => "launches",
+            Self::Reaps => "reaps",
+        }
+    }
+
+    /// As the command line takes it.
+    #[must_use]
+    pub fn read(name: &str) -> Option<Self> {
+        Self::from_str(name, false).ok()
+    }
 }
 
 #[derive(Clone, Debug, Args)]

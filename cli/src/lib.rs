@@ -10,6 +10,7 @@ pub mod lambda;
 pub mod money;
 pub mod name;
 pub mod page;
+pub mod queues;
 pub mod session;
 pub mod setup;
 pub mod simulate;

@@ -126,6 +126,26 @@ class Stack:
             return recorded("canary_dry_run")
         return recorded("canary") | {"name": "small-l1-0"}
 
+    def answer_sqs(self, operation, request):
+        """Queues with messages that were given up."""
+        self.asked.append(request | {"action": operation})
+        name = request.get("QueueUrl", "").rpartition("/")[2]
+        match operation:
+            case "ListQueues":
+                return {"QueueUrls": [f"https://sqs/1/muster-{queue}DeadLetters-1A" for queue in ("Jobs", "Launch", "Reap")]}
+            case "GetQueueAttributes":
+                number = {"muster-JobsDeadLetters-1A": "2", "muster-ReapDeadLetters-1A": "7"}.get(name, "0")
+                return {"Attributes": {"ApproximateNumberOfMessages": number, "QueueArn": "arn:jobs"}}
+            case "ReceiveMessage":
+                bodies = HOSTILE if self.hostile else ['{"job":"447080002/984223540003","event":"queued"}', '{"job":"447080002/7","event":"completed"}']
+                sent = str(int((THEN.timestamp() - 3_600) * 1_000))
+                return {"Messages": [
+                    {"MessageId": str(n), "ReceiptHandle": str(n), "Body": body, "Attributes": {"SentTimestamp": sent}}
+                    for n, body in enumerate(bodies)
+                ]}
+            case _:
+                return {}
+
     def answer_pools(self, request):
         if request.get("history"):
             return recorded("pools_history")
@@ -200,7 +220,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         stack = self.server.stack
-        if stack.down:
+        target = self.headers.get("x-amz-target", "")
+        if target.startswith("AmazonSQS."):
+            body = json.dumps(stack.answer_sqs(target.removeprefix("AmazonSQS."), request)).encode()
+        elif stack.down:
             body = json.dumps({"errorMessage": "2026-11-25 Task timed out after 60.00 seconds"}).encode()
         else:
             body = as_of_now(json.dumps(stack.answer(request))).encode()

@@ -29,9 +29,12 @@ PAGES = {
     "costs": "/costs",
     "costs-by-pool": "/costs?since=7d&by=pool",
     "audit": "/audit",
+    "dead-letters": "/dead-letters",
+    "letters": "/dead-letters/jobs",
     "pause": "/confirm/pause?what=launches",
     "force": f"/confirm/force?name={MACHINE}",
     "restore": "/confirm/restore?version=1",
+    "redrive": "/confirm/redrive?queue=jobs",
     "canary": "/confirm/canary?pool=small&entity=acme",
 }
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
@@ -193,6 +196,15 @@ class Used(Ui):
             page.wait_for_url("**/machines/small-l1-0")
             (order,) = [one for one in self.stack.asked if one["action"] == "canary" and not one["dry_run"]]
             self.assertEqual((order["pool"], order["entity"], order["by"]), ("gpu", "acme", "mira"))
+
+    def test_what_a_queue_gave_up_is_sent_back(self):
+        with self.page(java_script_enabled=False) as page:
+            self.open(page, "/dead-letters")
+            page.get_by_role("link", name="Redrive…").first.click()
+            self.assertIn("2 messages of jobs back", page.locator("main").inner_text())
+            page.get_by_role("button", name="Redrive").click()
+            self.assertIn("2 messages on the way back", page.get_by_role("status").last.inner_text())
+            self.assertEqual([one["SourceArn"] for one in self.stack.asked if one["action"] == "StartMessageMoveTask"], ["arn:jobs"])
 
     def test_a_pool_file_is_changed_behind_its_difference(self):
         with self.page() as page:

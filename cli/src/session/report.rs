@@ -8,7 +8,7 @@ use super::{Session, World};
 use crate::args::Report;
 use crate::failure::Failure;
 use crate::ui::frame::About;
-use crate::ui::memory::Memory;
+use crate::ui::memory::{Asked, Memory};
 use crate::ui::report;
 
 const DAY: i64 = 86_400_000;
@@ -20,7 +20,8 @@ impl<W: World> Session<'_, W> {
         let mut memory = Memory::default();
         let mut stack: Option<(String, String)> = None;
         for question in report::questions(days) {
-            let answer: Value = self.answer(&question.request(now)).await?;
+            let Asked::Function(request) = question.asked(now) else { continue };
+            let answer: Value = self.answer(&request).await?;
             let text = |name: &str| Some(answer.get(name)?.as_str()?.to_owned());
             stack = stack.or_else(|| Some((text("stack")?, text("release")?)));
             memory.is_due(&question, now);

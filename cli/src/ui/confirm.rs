@@ -109,7 +109,7 @@ fn form(order: &Order, given: &Given, wrong: Option<&str>, token: &str) -> Marku
     }
 }
 
-fn title(order: &Order) -> String {
+pub(super) fn title(order: &Order) -> String {
     match order {
         Order::Switch { what, to: To::Off } => format!("Pause {}", switched(what)),
         Order::Switch { what, to: To::On } => format!("Resume {}", switched(what)),
@@ -119,6 +119,7 @@ fn title(order: &Order) -> String {
         Order::Apply { .. } => "Apply a pool file".to_owned(),
         Order::Restore { version } => format!("Restore version {version} of the pools"),
         Order::Canary { pool, .. } => format!("Try a machine of pool {pool}"),
+        Order::Redrive { queue } => format!("Redrive {}", queue.name()),
     }
 }
 
@@ -132,6 +133,7 @@ fn button(order: &Order) -> &'static str {
         Order::Apply { .. } => "Apply",
         Order::Restore { .. } => "Restore",
         Order::Canary { .. } => "Launch it",
+        Order::Redrive { .. } => "Redrive",
     }
 }
 

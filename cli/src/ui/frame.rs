@@ -107,7 +107,7 @@ fn document(
     .into_string()
 }
 
-fn pages() -> [(&'static str, Page); 6] {
+fn pages() -> [(&'static str, Page); 7] {
     [
         ("Overview", Page::Overview),
         ("Jobs", Page::Jobs(Filter::default())),
@@ -115,6 +115,7 @@ fn pages() -> [(&'static str, Page); 6] {
         ("Pools", Page::Pools),
         ("Costs", Page::Costs { days: 30, by: "repository" }),
         ("Audit", Page::Audit { back: 0 }),
+        ("Dead letters", Page::DeadLetters(None)),
     ]
 }
 
@@ -131,6 +132,7 @@ fn current(page: Option<&Page>, target: &Page) -> Option<&'static str> {
             | (Page::Pools | Page::Pool(_), Page::Pools)
             | (Page::Costs { .. }, Page::Costs { .. })
             | (Page::Audit { .. }, Page::Audit { .. })
+            | (Page::DeadLetters(_), Page::DeadLetters(_))
     );
     is_below.then_some("true")
 }
@@ -146,6 +148,8 @@ fn title(page: &Page) -> String {
         Page::Pool(name) => format!("Pool {name}"),
         Page::Costs { .. } => "Costs".to_owned(),
         Page::Audit { .. } => "Audit".to_owned(),
+        Page::DeadLetters(None) => "Dead letters".to_owned(),
+        Page::DeadLetters(Some(queue)) => format!("Dead letters of {}", queue.name()),
     }
 }
 

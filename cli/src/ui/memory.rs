@@ -13,7 +13,9 @@ use muster_domain::usage::{By, Date};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::args::Dead;
 use crate::failure::Failure;
+use crate::views::dead_letters::{Letters, Queue};
 
 /// A whole list: the function's own bound.
 const LIMIT: u32 = 5_000;
@@ -41,6 +43,18 @@ pub enum Question {
     Costs(u32, &'static str),
     /// Of so many days to today; by the hour where that can be had.
     Waits(u32),
+    /// How much each queue gave up.
+    DeadLetters,
+    /// What a queue gave up.
+    Letters(Dead),
+}
+
+/// Who is asked, and what.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    Function(Value),
+    /// SQS, about one queue's messages or about how many there are.
+    Queues(Option<Dead>),
 }
 
 /// What the rows of costs may be of.
@@ -58,10 +72,12 @@ const OLD: u32 = 3;
 const HOURLY: u32 = 3;
 
 impl Question {
-    /// As the function is asked.
+    /// As it is asked.
     #[must_use]
-    pub fn request(&self, now: Time) -> Value {
+    pub fn asked(&self, now: Time) -> Asked {
         let request = match self {
+            Self::DeadLetters => return Asked::Queues(None),
+            Self::Letters(queue) => return Asked::Queues(Some(*queue)),
             Self::Overview => Request::Overview,
             Self::Status => Request::Status { github: false },
             Self::List => Request::List { pool: None, state: None, limit: LIMIT },
@@ -96,7 +112,7 @@ impl Question {
                 ..WaitsRequest::default()
             }),
         };
-        json!(request)
+        Asked::Function(json!(request))
     }
 
     /// How often, while somebody looks at a page that shows it.
@@ -105,8 +121,10 @@ impl Question {
         match self {
             Self::Overview | Self::Show(_) | Self::Explain(_) => Seconds(5),
             Self::Status | Self::List | Self::Jobs => Seconds(15),
-            Self::Pools | Self::History | Self::Phases(_) | Self::Audit(_) => Seconds(60),
-            Self::Costs(..) | Self::Waits(_) => Seconds(300),
+            Self::Pools | Self::History | Self::Phases(_) | Self::Audit(_) | Self::DeadLetters => {
+                Seconds(60)
+            }
+            Self::Costs(..) | Self::Waits(_) | Self::Letters(_) => Seconds(300),
         }
     }
 
@@ -125,6 +143,8 @@ impl Question {
             Self::History => Told::History(read("pools", answer)?),
             Self::Phases(_) => Told::Phases(read("phases", answer)?),
             Self::Audit(_) => Told::Audit(read("audit", answer)?),
+            Self::DeadLetters => Told::DeadLetters(read("dead letters", answer)?),
+            Self::Letters(_) => Told::Letters(read("dead letters", answer)?),
         })
     }
 }
@@ -156,6 +176,8 @@ enum Told {
     History(PoolsHistory),
     Phases(PhaseList),
     Audit(AuditList),
+    DeadLetters(Vec<Queue>),
+    Letters(Letters),
 }
 
 /// What is known of one question.
@@ -295,4 +317,6 @@ answers! {
     history() -> PoolsHistory = Question::History, History;
     phases(pool: &PoolName) -> PhaseList = Question::Phases(pool.clone()), Phases;
     audit(back: u32) -> AuditList = Question::Audit(back), Audit;
+    dead_letters() -> Vec<Queue> = Question::DeadLetters, DeadLetters;
+    letters(queue: Dead) -> Letters = Question::Letters(queue), Letters;
 }

@@ -2,6 +2,7 @@
 
 pub mod assets;
 pub mod confirm;
+pub mod done;
 pub mod door;
 pub mod fields;
 pub mod frame;
@@ -17,6 +18,7 @@ mod costs;
 mod find;
 mod job;
 mod jobs;
+mod letters;
 mod machine;
 mod machines;
 mod overview;
@@ -58,6 +60,8 @@ pub fn render(page: &Page, memory: &Memory, about: &About, now: Time) -> String 
         Page::Pool(name) => pools::one(name, memory, about, now),
         Page::Costs { days, by } => costs::body(*days, by, memory),
         Page::Audit { back } => audit::body(*back, memory, now),
+        Page::DeadLetters(None) => letters::all(memory, about),
+        Page::DeadLetters(Some(queue)) => letters::one(*queue, memory, about, now),
     };
     frame::page(page, body.as_ref(), memory, about, now)
 }

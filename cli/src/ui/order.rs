@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::fields::{Fields, address};
 use super::memory::Question;
 use super::page::Page;
+use crate::args::Dead;
 
 /// An order, without its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,10 @@ pub enum Order {
         pool: PoolName,
         /// Where its runner is registered, of a pool that leaves that to its jobs.
         entity: Option<Entity>,
+    },
+    /// What a queue gave up goes back to be handled again.
+    Redrive {
+        queue: Dead,
     },
 }
 
@@ -82,6 +87,7 @@ impl Order {
                 };
                 Some(Self::Canary { pool: fields.parsed("pool")?, entity })
             }
+            "redrive" => Some(Self::Redrive { queue: Dead::read(fields.get("queue")?)? }),
             _ => None,
         }
     }
@@ -107,6 +113,7 @@ impl Order {
             Self::Apply { .. } => "apply",
             Self::Restore { .. } => "restore",
             Self::Canary { .. } => "canary",
+            Self::Redrive { .. } => "redrive",
         }
     }
 
@@ -118,6 +125,7 @@ impl Order {
             Self::Delete { name, .. } => vec![("name", name.to_string())],
             Self::Apply { file } => vec![("file", file.clone())],
             Self::Restore { version } => vec![("version", version.to_string())],
+            Self::Redrive { queue } => vec![("queue", queue.name().to_owned())],
             Self::Canary { pool, entity } => {
                 let entity = entity.iter().map(|entity| ("entity", entity.to_string()));
                 [("pool", pool.to_string())].into_iter().chain(entity).collect()
@@ -150,6 +158,7 @@ impl Order {
         match self {
             Self::Switch { .. } => Some(Question::Overview),
             Self::Delete { name, .. } => Some(Question::Show(name.to_string())),
+            Self::Redrive { .. } => Some(Question::DeadLetters),
             Self::Apply { .. } | Self::Restore { .. } | Self::Canary { .. } => None,
         }
     }
@@ -157,13 +166,18 @@ impl Order {
     /// Whether it is kept why it was given.
     #[must_use]
     pub const fn has_reason(&self) -> bool {
-        !matches!(self, Self::Canary { .. })
+        !matches!(self, Self::Canary { .. } | Self::Redrive { .. })
     }
 
     /// What is kept of it where nobody is asked why.
     #[must_use]
     pub const fn kept(&self) -> &'static str {
-        "The audit trail says who ordered it."
+        match self {
+            Self::Redrive { .. } => {
+                "It goes to SQS, with your own rights; the stack's audit trail does not hear of it."
+            }
+            _ => "The audit trail says who ordered it.",
+        }
     }
 
     /// Where it shows, and where it is taken from.
@@ -175,15 +189,7 @@ impl Order {
             Self::Delete { name, .. } => Page::Machine(name.to_string()),
             Self::Apply { .. } | Self::Restore { .. } => Page::Pools,
             Self::Canary { pool, .. } => Page::Pool(pool.clone()),
-        }
-    }
-
-    /// Where it shows, as the function has answered it.
-    #[must_use]
-    pub fn shown_after(&self, answer: &Value) -> Page {
-        match (self, answer["name"].as_str()) {
-            (Self::Canary { .. }, Some(name)) => Page::Machine(name.to_owned()),
-            _ => self.shown_at(),
+            Self::Redrive { .. } => Page::DeadLetters(None),
         }
     }
 
@@ -196,11 +202,13 @@ impl Order {
             | Self::Switch { .. }
             | Self::Apply { .. }
             | Self::Restore { .. }
-            | Self::Canary { .. } => None,
+            | Self::Canary { .. }
+            | Self::Redrive { .. } => None,
         }
     }
 
-    /// What the function is asked. As a dry run: what it would do; none where it has no such.
+    /// What the function is asked. As a dry run: what it would do; none where it has no such, or is not the one
+    /// that is asked.
     #[must_use]
     pub fn request(&self, reason: &str, by: Option<&str>, dry_run: bool) -> Option<Value> {
         let (reason, by) = (reason.to_owned(), by.map(str::to_owned));
@@ -212,6 +220,7 @@ impl Order {
         };
         let request = match self {
             Self::Switch { .. } if dry_run => return None,
+            Self::Redrive { .. } => return None,
             Self::Switch { what, to } => {
                 let mut request =
                     SwitchRequest { launches: None, deletes: None, pools: [].into(), reason, by };
@@ -258,6 +267,7 @@ impl Order {
             Self::Delete { name, how: Delete::Kill } => format!("delete {name} --kill-running-job"),
             Self::Apply { .. } => "pools apply FILE".to_owned(),
             Self::Restore { version } => format!("pools restore {version}"),
+            Self::Redrive { queue } => format!("dead-letters {} --redrive", queue.name()),
             Self::Canary { pool, entity: None } => format!("doctor --canary --pool {pool}"),
             Self::Canary { pool, entity: Some(entity) } => {
                 format!("doctor --canary --pool {pool} --entity {entity}")

@@ -5,6 +5,7 @@ use muster_domain::ids::{JobKey, PoolName};
 use super::fields::{Fields, address, name, part};
 use super::memory::{BY, Question};
 use super::text::shown;
+use crate::args::Dead;
 
 /// The word of the ledger of orphans among the machines' kinds.
 pub const ORPHAN: &str = "orphan";
@@ -31,6 +32,8 @@ pub enum Page {
     Audit {
         back: u32,
     },
+    /// What the queues gave up, or one of them.
+    DeadLetters(Option<Dead>),
 }
 
 /// What of a list is shown. It is the address, so a view can be kept and sent on.
@@ -72,6 +75,10 @@ impl Page {
                 let by = BY.iter().find(|(word, _)| Some(*word) == fields.get("by"));
                 Some(Self::Costs { days, by: by.map_or(BY[0].0, |(word, _)| word) })
             }
+            ("dead-letters", None, None) => Some(Self::DeadLetters(None)),
+            ("dead-letters", Some(queue), None) => {
+                Some(Self::DeadLetters(Some(Dead::read(queue)?)))
+            }
             ("audit", None, None) => {
                 Some(Self::Audit { back: fields.parsed("back").unwrap_or_default() })
             }
@@ -95,6 +102,8 @@ impl Page {
                 let by = if *by == BY[0].0 { "" } else { by };
                 address("/costs", &[("since", &since), ("by", by)])
             }
+            Self::DeadLetters(None) => "/dead-letters".to_owned(),
+            Self::DeadLetters(Some(queue)) => format!("/dead-letters/{}", queue.name()),
             Self::Audit { back: 0 } => "/audit".to_owned(),
             Self::Audit { back } => format!("/audit?back={back}"),
         }
@@ -118,6 +127,8 @@ impl Page {
             }
             Self::Costs { days, by } => vec![Question::Costs(*days, by), Question::Waits(*days)],
             Self::Audit { back } => vec![Question::Audit(*back)],
+            Self::DeadLetters(None) => vec![Question::DeadLetters],
+            Self::DeadLetters(Some(queue)) => vec![Question::Letters(*queue)],
         }
     }
 }

@@ -11,7 +11,9 @@ use super::order::{Delete, Order, Switched};
 use crate::args;
 use crate::failure::Failure;
 use crate::page::Screen;
+use crate::queues;
 use crate::views;
+use crate::views::dead_letters::{self, Queue};
 use crate::words::count;
 
 /// What an order would do, as far as that was asked.
@@ -22,6 +24,7 @@ pub enum Plan {
     Delete(Box<ShownInstance>, DeleteDryRun),
     Pools(AppliedPools),
     Canary(Box<OrderedCanary>),
+    Redrive(Queue),
 }
 
 impl Plan {
@@ -42,12 +45,19 @@ impl Plan {
             }
             Order::Apply { .. } | Order::Restore { .. } => Ok(Self::Pools(read("pools", would)?)),
             Order::Canary { .. } => Ok(Self::Canary(Box::new(read("canary", would)?))),
+            Order::Redrive { queue } => {
+                Ok(Self::Redrive(queues::of(read("dead letters", first)?, *queue)?))
+            }
         }
     }
 
     /// Whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
-        matches!(self, Self::Pools(told) if told.diff.is_empty() && told.pools_version > 0)
+        match self {
+            Self::Pools(told) => told.diff.is_empty() && told.pools_version > 0,
+            Self::Redrive(queue) => queue.messages == 0,
+            Self::Switch(_) | Self::Delete(..) | Self::Canary(_) => false,
+        }
     }
 }
 
@@ -65,6 +75,13 @@ pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
         Plan::Pools(told) => {
             views::pools::changes(told, Screen::PIPE).lines().map(str::to_owned).collect()
         }
+        Plan::Redrive(queue) if plan.is_empty() => {
+            vec![dead_letters::none(queue, Screen::PIPE).trim_end().to_owned()]
+        }
+        Plan::Redrive(queue) => vec![
+            format!("This sends {} of {} back to be handled again.", queue.count(), queue.name()),
+            format!("They are {}. What fails again is there again later.", queue.what()),
+        ],
         Plan::Canary(told) => vec![views::canary::starts(told), views::canary::alone(told)],
     }
 }

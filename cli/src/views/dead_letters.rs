@@ -1,14 +1,15 @@
 //! Messages that the queues gave up.
 
 use muster_domain::time::Time;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::args::Dead;
 use crate::page::{Column, Look, Page, Screen, Text};
-use crate::words::clock;
+use crate::words::{clock, count};
 
 /// A queue of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     pub queue: Dead,
     /// About so many, says SQS.
@@ -23,11 +24,24 @@ impl Queue {
     /// As the command line has it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
+        self.queue.name()
+    }
+
+    /// What they are, and what they ask for.
+    #[must_use]
+    pub const fn what(&self) -> &'static str {
         match self.queue {
-            Dead::Jobs => "jobs",
-            Dead::Launches => "launches",
-            Dead::Reaps => "reaps",
+            Dead::Jobs => "events of jobs; back with them once the cause is gone",
+            Dead::Launches | Dead::Reaps => {
+                "wake-ups; they ask for nothing, since the sweep finds what is due"
+            }
         }
+    }
+
+    /// `2 messages`.
+    #[must_use]
+    pub fn count(&self) -> String {
+        count(usize::try_from(self.messages).unwrap_or(usize::MAX), "message")
     }
 
     /// For programs.
@@ -39,11 +53,18 @@ impl Queue {
 }
 
 /// A message that was given up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// When it was first sent.
     pub sent_at: Option<Time>,
     pub body: String,
+}
+
+/// A queue, and what was seen of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Letters {
+    pub queue: Queue,
+    pub messages: Vec<Message>,
 }
 
 const COLUMNS: [Column; 3] =
@@ -54,12 +75,6 @@ const COLUMNS: [Column; 3] =
 pub fn list(all: &[Queue], screen: Screen) -> String {
     let mut page = Page::new(screen);
     let rows = all.iter().map(|queue| {
-        let what = match queue.queue {
-            Dead::Jobs => "events of jobs; back with them once the cause is gone",
-            Dead::Launches | Dead::Reaps => {
-                "wake-ups; they ask for nothing, since the sweep finds what is due"
-            }
-        };
         let look = match (queue.messages, queue.queue) {
             (0, _) => Look::Dim,
             (_, Dead::Jobs) => Look::Bad,
@@ -72,7 +87,7 @@ pub fn list(all: &[Queue], screen: Screen) -> String {
         vec![
             Text::new(queue.name(), Look::Strong),
             Text::new(format!("{}{hidden}", queue.messages), look),
-            Text::from(what),
+            Text::from(queue.what()),
         ]
     });
     page.table(&COLUMNS, rows.collect());
@@ -117,9 +132,13 @@ pub fn none(queue: &Queue, screen: Screen) -> String {
 #[must_use]
 pub fn sent_back(what: &str, screen: Screen) -> String {
     let mut page = Page::new(screen);
-    let said = format!(
-        " {what} on the way back. What fails again is there again later: muster dead-letters"
-    );
+    let said = format!(" {}: muster dead-letters", on_the_way(what));
     page.line([Text::new("✓", Look::Good), Text::from(said)]);
     page.into_text()
+}
+
+/// The same without a mark.
+#[must_use]
+pub fn on_the_way(what: &str) -> String {
+    format!("{what} on the way back. What fails again is there again later")
 }

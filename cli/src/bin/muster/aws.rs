@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use muster_cli::args::Global;
 use muster_cli::failure::Failure;
 use muster_cli::lambda::{Answer, Called, action, invoked, served, shown, stacks};
+use muster_cli::queues::Services;
 use muster_control::causes::with_causes;
 use muster_sigv4::{Call, encoded, signing_region};
 use serde_json::Value;
@@ -27,6 +28,12 @@ const USUAL_STACK: &str = "muster";
 const MAX_PAGES: usize = 40;
 /// How long before their end credentials are asked for again: `watch` may run longer than they hold.
 const REFRESHED: Duration = Duration::from_secs(120);
+
+impl Services for Aws {
+    async fn calls(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        self.services(calls).await
+    }
+}
 
 /// A stack that can be asked.
 #[derive(Clone)]

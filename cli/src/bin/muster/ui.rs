@@ -12,13 +12,15 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response};
+use muster_cli::args::Dead;
 use muster_cli::failure::Failure;
+use muster_cli::queues;
 use muster_cli::session::{judged, versioned};
 use muster_cli::ui::Serving;
 use muster_cli::ui::door::{Admitted, Door, Knock};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
-use muster_cli::ui::memory::{Memory, Question};
+use muster_cli::ui::memory::{Asked, Memory, Question};
 use muster_control::causes::with_causes;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
@@ -142,6 +144,25 @@ impl Ui {
         judged(aws.admin(&versioned(request)).await?)
     }
 
+    /// Asks what a page wants to know.
+    async fn find(&self, question: &Question) -> Result<Value, Failure> {
+        match question.asked(now()) {
+            Asked::Function(request) => self.ask(&request).await,
+            Asked::Queues(queue) => {
+                let mut aws = self.aws.lock().await.refreshed().await?;
+                let stack = aws.stack.clone();
+                queues::told(&mut aws, &stack, queue).await
+            }
+        }
+    }
+
+    /// Sends back what a queue gave up.
+    async fn redrive(&self, queue: Dead) -> Result<Value, Failure> {
+        let mut aws = self.aws.lock().await.refreshed().await?;
+        let stack = aws.stack.clone();
+        queues::redriven(&mut aws, &stack, queue).await
+    }
+
     /// Asks what is due of these; the answers come by themselves.
     fn look(self: &Arc<Self>, questions: &[Question]) {
         for question in questions {
@@ -150,7 +171,7 @@ impl Ui {
             }
             let (ui, question) = (Arc::clone(self), question.clone());
             tokio::spawn(async move {
-                let outcome = ui.ask(&question.request(now())).await;
+                let outcome = ui.find(&question).await;
                 ui.memory().learn(&question, outcome, now());
                 ui.news.send_modify(|count| *count += 1);
             });

@@ -113,7 +113,7 @@ fn whoever_orders_brings_back_the_form_that_was_shown() {
 }
 
 /// Each order that a page gives, as its form sends it.
-const ORDERS: [(&str, &str); 8] = [
+const ORDERS: [(&str, &str); 10] = [
     ("pause", "what=launches"),
     ("resume", "what=gpu"),
     ("delete", "name=small-l0-0"),
@@ -122,6 +122,8 @@ const ORDERS: [(&str, &str); 8] = [
     ("restore", "version=1"),
     ("canary", "pool=small"),
     ("canary", "pool=small&entity=acme"),
+    ("redrive", "queue=jobs"),
+    ("redrive", "queue=reaps"),
 ];
 
 #[test]

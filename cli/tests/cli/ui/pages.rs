@@ -52,7 +52,20 @@ fn answer(question: &Question) -> Value {
             answer
         }
         Question::Audit(_) => recorded("audit"),
+        Question::DeadLetters => json!([queue("jobs", 2), queue("launches", 0), queue("reaps", 7)]),
+        Question::Letters(name) => json!({
+            "queue": queue(name.name(), 3),
+            "messages": [
+                { "sent_at": "2026-11-20T23:59:00.000Z", "body": r#"{"job":"1/1"}"# },
+                { "sent_at": null, "body": "{" },
+            ],
+        }),
     }
+}
+
+/// As SQS counts it.
+fn queue(name: &str, messages: u64) -> Value {
+    json!({ "queue": name, "messages": messages, "hidden": messages / 4, "url": "https://sqs/1/q", "arn": "arn" })
 }
 
 /// The drawn status, without what only the careful answer has.
@@ -87,7 +100,7 @@ fn lines(html: &str) -> String {
     format!("<main{}\n", main.replace("><", ">\n<"))
 }
 
-const ADDRESSES: [&str; 13] = [
+const ADDRESSES: [&str; 15] = [
     "/",
     "/machines",
     "/machines?state=orphan",
@@ -101,6 +114,8 @@ const ADDRESSES: [&str; 13] = [
     "/costs?since=7d&by=pool",
     "/audit",
     "/audit?back=3",
+    "/dead-letters",
+    "/dead-letters/jobs",
 ];
 
 #[test]
@@ -113,6 +128,8 @@ fn pages_are_as_recorded() {
         ("job", "/jobs/1/7"),
         ("pool", "/pools/gpu"),
         ("costs", "/costs"),
+        ("dead_letters", "/dead-letters"),
+        ("letters", "/dead-letters/jobs"),
     ] {
         compare(&format!("ui_{name}.html"), &lines(&shown(address)));
     }
@@ -132,6 +149,7 @@ fn each_address_is_that_of_its_page() {
         "/machines/a/b",
         "//evil.example",
         "/pools/a/b/c",
+        "/dead-letters/nothing",
         "jobs",
     ] {
         assert_eq!(Page::read(address, &Fields::default()), None, "{address}");
@@ -214,6 +232,7 @@ fn spoilt(value: Value, key: &str, turn: &mut usize) -> Value {
                 "hint",
                 "code",
                 "subject",
+                "body",
             ]
             .contains(&key);
             let is_label = key == "labels" && !text.is_empty();
@@ -301,7 +320,7 @@ fn plan(action: &str, fields: &str) -> Plan {
     let order = order(action, fields);
     let first = order.shown_first().map(|question| answer(&question));
     let would = match &order {
-        Order::Switch { .. } => None,
+        Order::Switch { .. } | Order::Redrive { .. } => None,
         Order::Delete { .. } => Some(recorded("delete_dry_run")),
         Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
         Order::Canary { .. } => Some(recorded("canary_dry_run")),
@@ -321,6 +340,8 @@ fn an_order_is_told_before_it_is_given() {
         ("apply", "file=pools%3A+%5B%5D"),
         ("canary", "pool=small"),
         ("canary", "pool=small&entity=acme"),
+        ("redrive", "queue=jobs"),
+        ("redrive", "queue=launches"),
     ];
     let told = orders.map(|(action, fields)| {
         let order = order(action, fields);
@@ -332,7 +353,8 @@ fn an_order_is_told_before_it_is_given() {
             "0a",
             &about(),
         );
-        let request = order.request("moving subnets", Some("mira"), false).expect("a request");
+        let request = order.request("moving subnets", Some("mira"), false);
+        let request = request.map_or_else(|| "SQS".to_owned(), |request| request.to_string());
         format!("== {}\n{}→ {request}\n", order.confirmed_at(), lines(&page))
     });
     compare("ui_confirm.html", &told.join("\n"));

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::binary::{muster, serve, with_credentials};
 use crate::fake::Fake;
@@ -27,7 +27,10 @@ impl Served {
     /// Starts it, and reads the address that it prints.
     fn start(flags: &[&str]) -> (Self, std::sync::mpsc::Receiver<String>) {
         let (address, asked) = serve(|request| {
-            let body = request.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
+            let (head, body) = request.split_once("\r\n\r\n").unwrap_or_default();
+            if let Some(operation) = head.split("AmazonSQS.").nth(1) {
+                return (200, sqs(operation.lines().next().unwrap_or_default()).to_string());
+            }
             let request: Value = serde_json::from_str(body).expect("a request");
             let answer = match request["action"].as_str().expect("an action") {
                 "overview" => recorded("overview"),
@@ -140,6 +143,47 @@ fn a_browser_that_was_let_in_looks_and_orders() {
     ] {
         assert!(ordered.contains(told), "{told}: {ordered}");
     }
+}
+
+/// Two messages of jobs that were given up.
+fn sqs(operation: &str) -> Value {
+    match operation {
+        "ListQueues" => json!({ "QueueUrls": ["https://sqs/1/ci-JobsDeadLetters-1A"] }),
+        "GetQueueAttributes" => {
+            json!({ "Attributes": { "ApproximateNumberOfMessages": "2", "QueueArn": "arn:dead" } })
+        }
+        "ReceiveMessage" => {
+            json!({ "Messages": [{ "MessageId": "m", "ReceiptHandle": "h", "Body": "<b>{}" }] })
+        }
+        _ => json!({}),
+    }
+}
+
+#[test]
+fn what_a_queue_gave_up_is_read_and_sent_back() {
+    let (served, asked) = Served::start(&[]);
+    let cookie = served.enter();
+    let (status, _, page) = served.send("GET", "/dead-letters/jobs", &cookie, "");
+    assert!(status == 200 && page.contains("&lt;b&gt;{}"), "{status}: {page}");
+    let sqs = |all: Vec<String>| -> Vec<String> {
+        let operation =
+            |one: &String| Some(one.split("AmazonSQS.").nth(1)?.lines().next()?.to_owned());
+        all.iter().filter_map(operation).collect()
+    };
+    let read = sqs(asked.try_iter().collect());
+    assert_eq!(read.last().map(String::as_str), Some("ChangeMessageVisibilityBatch"), "{read:?}");
+    let (_, _, page) = served.send("GET", "/confirm/redrive?queue=jobs", &cookie, "");
+    let token =
+        page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let token = token.unwrap_or_else(|| panic!("{page}"));
+    assert!(!sqs(asked.try_iter().collect()).contains(&"StartMessageMoveTask".to_owned()));
+    let form = format!("token={token}&queue=jobs");
+    let (status, _, page) = served.send("POST", "/do/redrive", &cookie, &form);
+    assert!(status == 200 && page.contains("2 messages on the way back."), "{status}: {page}");
+    let ordered: Vec<String> = asked.try_iter().collect();
+    let moved: Vec<&String> =
+        ordered.iter().filter(|one| one.contains("StartMessageMoveTask")).collect();
+    assert!(moved.len() == 1 && moved[0].contains("\"SourceArn\":\"arn:dead\""), "{moved:?}");
 }
 
 #[test]

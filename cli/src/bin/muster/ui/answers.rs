@@ -8,6 +8,7 @@ use axum::http::Response;
 use muster_cli::failure::Failure;
 use muster_cli::ui::assets::{self, Asset, HEADERS};
 use muster_cli::ui::confirm::{self, Given};
+use muster_cli::ui::done::{self, Done};
 use muster_cli::ui::door::Knock;
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::go::{self, Way};
@@ -136,13 +137,15 @@ pub(super) async fn orders(ui: &Arc<Ui>, order: &Order, form: &Fields) -> Respon
     if let Err(wrong) = given.check(order) {
         return asks_again(ui, order, &given, Some(&wrong)).await;
     }
-    let Some(request) = order.request(given.reason.trim(), ui.by.as_deref(), false) else {
-        return refused(404, "There is nothing here.");
+    let outcome = match (order.request(given.reason.trim(), ui.by.as_deref(), false), order) {
+        (Some(request), _) => ui.ask(&request).await,
+        (None, Order::Redrive { queue }) => ui.redrive(*queue).await,
+        (None, _) => return refused(404, "There is nothing here."),
     };
-    let outcome = ui.ask(&request).await;
     ui.memory().expire(now());
-    match outcome {
-        Ok(answer) => to(&order.shown_after(&answer).address()),
+    match outcome.and_then(|answer| done::of(order, answer)) {
+        Ok(Done::At(page)) => to(&page.address()),
+        Ok(Done::Said(said)) => html(200, done::page(order, &said, &ui.about)),
         Err(failure) => html(409, confirm::refused(order, &failure, &ui.about)),
     }
 }
@@ -151,7 +154,7 @@ pub(super) async fn orders(ui: &Arc<Ui>, order: &Order, form: &Fields) -> Respon
 async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<Plan, Failure> {
     let dry_run = order.request("a dry run", ui.by.as_deref(), true);
     let first = match &order.shown_first() {
-        Some(question) => Some(ui.ask(&question.request(now())).await?),
+        Some(question) => Some(ui.find(question).await?),
         None => None,
     };
     let would = match dry_run {
