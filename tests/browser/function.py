@@ -106,7 +106,7 @@ class Stack:
         return answer
 
     def answer_jobs(self, request):
-        return recorded("jobs")
+        return recorded("jobs_adopted" if request["adopt"] else "jobs")
 
     def answer_explain(self, request):
         answer = recorded("explain_job_over" if request["job"].endswith("/7") else "explain_job")

@@ -35,6 +35,7 @@ PAGES = {
     "force": f"/confirm/force?name={MACHINE}",
     "restore": "/confirm/restore?version=1",
     "redrive": "/confirm/redrive?queue=jobs",
+    "adopt": "/confirm/adopt?repository=acme/web",
     "canary": "/confirm/canary?pool=small&entity=acme",
 }
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
@@ -205,6 +206,19 @@ class Used(Ui):
             page.get_by_role("button", name="Redrive").click()
             self.assertIn("2 messages on the way back", page.get_by_role("status").last.inner_text())
             self.assertEqual([one["SourceArn"] for one in self.stack.asked if one["action"] == "StartMessageMoveTask"], ["arn:jobs"])
+
+    def test_jobs_of_a_repository_are_taken_in(self):
+        with self.page(java_script_enabled=False) as page:
+            self.open(page, "/jobs")
+            page.get_by_label("Repository").fill("acme/web")
+            page.get_by_role("button", name="Take in…").click()
+            self.assertIn("GitHub is asked what is queued there", page.locator("main").inner_text())
+            page.get_by_role("button", name="Take them in").click()
+            self.assertIn("1 job was taken in.", page.get_by_role("status").last.inner_text())
+            (order,) = [one for one in self.stack.asked if one["action"] == "jobs" and one["adopt"]]
+            self.assertEqual(order["repository"], "acme/web")
+            if SCREENSHOTS:
+                page.screenshot(path=pathlib.Path(SCREENSHOTS) / "taken-in.png", full_page=True)
 
     def test_a_pool_file_is_changed_behind_its_difference(self):
         with self.page() as page:

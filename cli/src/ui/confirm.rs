@@ -120,6 +120,7 @@ pub(super) fn title(order: &Order) -> String {
         Order::Restore { version } => format!("Restore version {version} of the pools"),
         Order::Canary { pool, .. } => format!("Try a machine of pool {pool}"),
         Order::Redrive { queue } => format!("Redrive {}", queue.name()),
+        Order::Adopt { repository } => format!("Take in jobs of {repository}"),
     }
 }
 
@@ -134,6 +135,7 @@ fn button(order: &Order) -> &'static str {
         Order::Restore { .. } => "Restore",
         Order::Canary { .. } => "Launch it",
         Order::Redrive { .. } => "Redrive",
+        Order::Adopt { .. } => "Take them in",
     }
 }
 

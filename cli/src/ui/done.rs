@@ -1,8 +1,11 @@
 //! What came of an order: where it shows, or a page that says it.
 
-use maud::html;
+use maud::{Markup, html};
+use muster_control::admin::answers::AdoptedJobs;
+use muster_domain::time::Time;
 use serde_json::Value;
 
+use super::adopt;
 use super::confirm::title;
 use super::frame::{About, still};
 use super::memory::read;
@@ -19,14 +22,14 @@ pub enum Done {
     /// This page shows it.
     At(Page),
     /// No other page does.
-    Said(Vec<String>),
+    Said(Markup),
 }
 
 /// Reads an answer.
 ///
 /// # Errors
 /// When it is none to this order.
-pub fn of(order: &Order, answer: Value) -> Result<Done, Failure> {
+pub fn of(order: &Order, answer: Value, now: Time) -> Result<Done, Failure> {
     Ok(match order {
         Order::Canary { .. } => Done::At(match answer["name"].as_str() {
             Some(name) => Page::Machine(name.to_owned()),
@@ -34,10 +37,15 @@ pub fn of(order: &Order, answer: Value) -> Result<Done, Failure> {
         }),
         Order::Redrive { .. } => {
             let queue: Queue = read("dead letters", answer)?;
-            Done::Said(vec![match queue.messages {
-                0 => none(&queue, Screen::PIPE).trim_end().to_owned(),
+            let said = match queue.messages {
+                0 => none(&queue, Screen::PIPE),
                 _ => format!("{}.", on_the_way(&queue.count())),
-            }])
+            };
+            Done::Said(html! { p { (Said(said.trim_end())) } })
+        }
+        Order::Adopt { .. } => {
+            let taken: AdoptedJobs = read("jobs", answer)?;
+            Done::Said(adopt::taken_in(&taken, now))
         }
         Order::Switch { .. }
         | Order::Delete { .. }
@@ -46,11 +54,11 @@ pub fn of(order: &Order, answer: Value) -> Result<Done, Failure> {
     })
 }
 
-/// The page that says it.
+/// The page that says what no other shows.
 #[must_use]
-pub fn page(order: &Order, said: &[String], about: &About) -> String {
+pub fn page(order: &Order, said: &Markup, about: &About) -> String {
     let body = html! {
-        section.said role="status" aria-label="What came of it" { @for said in said { p { (Said(said)) } } }
+        section.said role="status" aria-label="What came of it" { (said) }
         p { a.button href=(order.shown_at().address()) { "Back" } }
     };
     still(&title(order), about, &body)

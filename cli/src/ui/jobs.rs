@@ -15,7 +15,7 @@ use crate::views::jobs::labels;
 use crate::words::{clock, span};
 
 /// A job, whichever list it stands in.
-struct Row<'a> {
+pub(super) struct Row<'a> {
     kind: &'static str,
     key: JobKey,
     /// `acme/app test (3)`; of a job that runs only its key is known.
@@ -69,7 +69,7 @@ fn rows<'a>(list: &'a JobList, memory: &'a Memory, now: Time) -> Vec<Row<'a>> {
     unserved.chain(waiting).chain(gated).chain(running).collect()
 }
 
-fn waiting(one: &WaitingJob, now: Time) -> Row<'_> {
+pub(super) fn waiting(one: &WaitingJob, now: Time) -> Row<'_> {
     let next = one.until.map(|until| format!("; next look {}", clock(until, now)));
     let why = match (&one.claim, &one.why, &one.moved) {
         (Some(_), ..) => "its machine comes".to_owned(),
@@ -89,7 +89,7 @@ fn waiting(one: &WaitingJob, now: Time) -> Row<'_> {
     }
 }
 
-fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> Row<'a> {
+pub(super) fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> Row<'a> {
     Row {
         kind,
         key: one.job,
@@ -123,7 +123,7 @@ impl Row<'_> {
     }
 }
 
-fn table(found: &Found<'_, Row<'_>>) -> Markup {
+pub(super) fn table(found: &Found<'_, Row<'_>>) -> Markup {
     if found.rows.is_empty() {
         return html! { p.empty { "No job is like that now. Jobs stand here from the moment when GitHub tells of them." } };
     }

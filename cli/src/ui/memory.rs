@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::views::dead_letters::{Letters, Queue};
 
 /// A whole list: the function's own bound.
-const LIMIT: u32 = 5_000;
+pub(super) const LIMIT: u32 = 5_000;
 /// Lines of a day.
 const LINES: u32 = 1_000;
 /// What nobody has asked for in this time is forgotten.

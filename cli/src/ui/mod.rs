@@ -13,6 +13,7 @@ pub mod page;
 pub mod plan;
 pub mod report;
 
+mod adopt;
 mod audit;
 mod costs;
 mod find;
@@ -29,6 +30,7 @@ mod text;
 mod waits;
 mod wants;
 
+use maud::html;
 use muster_domain::time::Time;
 
 use self::frame::About;
@@ -54,7 +56,9 @@ pub fn render(page: &Page, memory: &Memory, about: &About, now: Time) -> String 
         Page::Overview => overview::body(memory, about, now),
         Page::Machines(filter) => machines::body(filter, memory, now),
         Page::Machine(name) => machine::body(name, memory, about, now),
-        Page::Jobs(filter) => jobs::body(filter, memory, now),
+        Page::Jobs(filter) => {
+            jobs::body(filter, memory, now).map(|list| html! { (list) (adopt::form(about)) })
+        }
         Page::Job(key) => job::body(*key, memory, about, now),
         Page::Pools => pools::body(memory, about, now),
         Page::Pool(name) => pools::one(name, memory, about, now),

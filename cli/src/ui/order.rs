@@ -3,12 +3,12 @@
 use muster_control::admin::{
     CanaryRequest, DeleteRequest, PoolsRequest, Request, SwitchRequest, To,
 };
-use muster_domain::ids::{Entity, InstanceName, PoolName};
+use muster_domain::ids::{Entity, EntityKind, InstanceName, PoolName};
 use serde_json::{Value, json};
 
 use super::fields::{Fields, address};
-use super::memory::Question;
-use super::page::Page;
+use super::memory::{LIMIT, Question};
+use super::page::{Filter, Page};
 use crate::args::Dead;
 
 /// An order, without its reason.
@@ -39,6 +39,10 @@ pub enum Order {
     /// What a queue gave up goes back to be handled again.
     Redrive {
         queue: Dead,
+    },
+    /// What is queued in a repository is taken in.
+    Adopt {
+        repository: Entity,
     },
 }
 
@@ -88,6 +92,11 @@ impl Order {
                 Some(Self::Canary { pool: fields.parsed("pool")?, entity })
             }
             "redrive" => Some(Self::Redrive { queue: Dead::read(fields.get("queue")?)? }),
+            "adopt" => {
+                let repository: Entity = fields.get("repository")?.trim().parse().ok()?;
+                let is_one = repository.kind() == EntityKind::Repository;
+                is_one.then_some(Self::Adopt { repository })
+            }
             _ => None,
         }
     }
@@ -97,6 +106,7 @@ impl Order {
     pub fn unread(action: &str) -> &'static str {
         match action {
             "canary" => "Write where its runner is to be registered as OWNER or OWNER/REPO.",
+            "adopt" => "Write the repository as OWNER/REPO.",
             _ => "There is nothing of that kind to order here.",
         }
     }
@@ -114,6 +124,7 @@ impl Order {
             Self::Restore { .. } => "restore",
             Self::Canary { .. } => "canary",
             Self::Redrive { .. } => "redrive",
+            Self::Adopt { .. } => "adopt",
         }
     }
 
@@ -126,6 +137,7 @@ impl Order {
             Self::Apply { file } => vec![("file", file.clone())],
             Self::Restore { version } => vec![("version", version.to_string())],
             Self::Redrive { queue } => vec![("queue", queue.name().to_owned())],
+            Self::Adopt { repository } => vec![("repository", repository.to_string())],
             Self::Canary { pool, entity } => {
                 let entity = entity.iter().map(|entity| ("entity", entity.to_string()));
                 [("pool", pool.to_string())].into_iter().chain(entity).collect()
@@ -159,14 +171,17 @@ impl Order {
             Self::Switch { .. } => Some(Question::Overview),
             Self::Delete { name, .. } => Some(Question::Show(name.to_string())),
             Self::Redrive { .. } => Some(Question::DeadLetters),
-            Self::Apply { .. } | Self::Restore { .. } | Self::Canary { .. } => None,
+            Self::Apply { .. }
+            | Self::Restore { .. }
+            | Self::Canary { .. }
+            | Self::Adopt { .. } => None,
         }
     }
 
     /// Whether it is kept why it was given.
     #[must_use]
     pub const fn has_reason(&self) -> bool {
-        !matches!(self, Self::Canary { .. } | Self::Redrive { .. })
+        !matches!(self, Self::Canary { .. } | Self::Redrive { .. } | Self::Adopt { .. })
     }
 
     /// What is kept of it where nobody is asked why.
@@ -175,6 +190,9 @@ impl Order {
         match self {
             Self::Redrive { .. } => {
                 "It goes to SQS, with your own rights; the stack's audit trail does not hear of it."
+            }
+            Self::Adopt { .. } => {
+                "What is known already stays as it is. The audit trail has no line of it."
             }
             _ => "The audit trail says who ordered it.",
         }
@@ -190,6 +208,7 @@ impl Order {
             Self::Apply { .. } | Self::Restore { .. } => Page::Pools,
             Self::Canary { pool, .. } => Page::Pool(pool.clone()),
             Self::Redrive { .. } => Page::DeadLetters(None),
+            Self::Adopt { .. } => Page::Jobs(Filter::default()),
         }
     }
 
@@ -203,7 +222,8 @@ impl Order {
             | Self::Apply { .. }
             | Self::Restore { .. }
             | Self::Canary { .. }
-            | Self::Redrive { .. } => None,
+            | Self::Redrive { .. }
+            | Self::Adopt { .. } => None,
         }
     }
 
@@ -221,6 +241,13 @@ impl Order {
         let request = match self {
             Self::Switch { .. } if dry_run => return None,
             Self::Redrive { .. } => return None,
+            Self::Adopt { .. } if dry_run => return None,
+            Self::Adopt { repository } => Request::Jobs {
+                pool: None,
+                limit: LIMIT,
+                adopt: true,
+                repository: Some(repository.clone()),
+            },
             Self::Switch { what, to } => {
                 let mut request =
                     SwitchRequest { launches: None, deletes: None, pools: [].into(), reason, by };
@@ -268,6 +295,7 @@ impl Order {
             Self::Apply { .. } => "pools apply FILE".to_owned(),
             Self::Restore { version } => format!("pools restore {version}"),
             Self::Redrive { queue } => format!("dead-letters {} --redrive", queue.name()),
+            Self::Adopt { repository } => format!("jobs --adopt {repository}"),
             Self::Canary { pool, entity: None } => format!("doctor --canary --pool {pool}"),
             Self::Canary { pool, entity: Some(entity) } => {
                 format!("doctor --canary --pool {pool} --entity {entity}")

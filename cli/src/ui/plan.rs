@@ -25,6 +25,8 @@ pub enum Plan {
     Pools(AppliedPools),
     Canary(Box<OrderedCanary>),
     Redrive(Queue),
+    /// GitHub is asked when it is ordered.
+    Adopt,
 }
 
 impl Plan {
@@ -45,6 +47,7 @@ impl Plan {
             }
             Order::Apply { .. } | Order::Restore { .. } => Ok(Self::Pools(read("pools", would)?)),
             Order::Canary { .. } => Ok(Self::Canary(Box::new(read("canary", would)?))),
+            Order::Adopt { .. } => Ok(Self::Adopt),
             Order::Redrive { queue } => {
                 Ok(Self::Redrive(queues::of(read("dead letters", first)?, *queue)?))
             }
@@ -56,7 +59,7 @@ impl Plan {
         match self {
             Self::Pools(told) => told.diff.is_empty() && told.pools_version > 0,
             Self::Redrive(queue) => queue.messages == 0,
-            Self::Switch(_) | Self::Delete(..) | Self::Canary(_) => false,
+            Self::Switch(_) | Self::Delete(..) | Self::Canary(_) | Self::Adopt => false,
         }
     }
 }
@@ -81,6 +84,12 @@ pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
         Plan::Redrive(queue) => vec![
             format!("This sends {} of {} back to be handled again.", queue.count(), queue.name()),
             format!("They are {}. What fails again is there again later.", queue.what()),
+        ],
+        Plan::Adopt => vec![
+            "GitHub is asked what is queued there: jobs from before the webhook worked, or whose event never came. Each counts as if its \
+             event had come now."
+                .to_owned(),
+            "Machines are launched for those that a pool serves, and are paid for as for any other job.".to_owned(),
         ],
         Plan::Canary(told) => vec![views::canary::starts(told), views::canary::alone(told)],
     }

@@ -50,24 +50,10 @@ pub fn list(answer: &JobList, now: Time, screen: Screen) -> String {
 /// The answer to `jobs --adopt`.
 #[must_use]
 pub fn adopted(answer: &AdoptedJobs, now: Time, screen: Screen) -> String {
-    let AdoptedJobs { taken_in, known, unserved, not_ours, more } = answer;
+    let AdoptedJobs { taken_in, unserved, .. } = answer;
     let mut page = Page::new(screen);
     if !page.is_piped() {
-        let mut said = vec![match taken_in.len() {
-            0 => "No job was taken in.".to_owned(),
-            1 => "1 job was taken in.".to_owned(),
-            many => format!("{many} jobs were taken in."),
-        }];
-        if !known.is_empty() {
-            said.push(format!("Known already: {}.", known.len()));
-        }
-        if *not_ours > 0 {
-            said.push(format!("For GitHub's own runners: {not_ours}."));
-        }
-        if *more {
-            said.push("More is queued; ask again when these have runners.".to_owned());
-        }
-        page.line([said.join(" ").into()]);
+        page.line([taken_in_all(answer).into()]);
     }
     if page.is_piped() {
         let mut rows: Vec<_> = taken_in.iter().map(|job| row(job, now)).collect();
@@ -81,6 +67,27 @@ pub fn adopted(answer: &AdoptedJobs, now: Time, screen: Screen) -> String {
         others(&mut page, "No pool serves these:", unserved);
     }
     page.into_text()
+}
+
+/// How many jobs were taken in, and how many were not.
+#[must_use]
+pub fn taken_in_all(answer: &AdoptedJobs) -> String {
+    let AdoptedJobs { taken_in, known, unserved: _, not_ours, more } = answer;
+    let mut said = vec![match taken_in.len() {
+        0 => "No job was taken in.".to_owned(),
+        1 => "1 job was taken in.".to_owned(),
+        many => format!("{many} jobs were taken in."),
+    }];
+    if !known.is_empty() {
+        said.push(format!("Known already: {}.", known.len()));
+    }
+    if *not_ours > 0 {
+        said.push(format!("For GitHub's own runners: {not_ours}."));
+    }
+    if *more {
+        said.push("More is queued; ask again when these have runners.".to_owned());
+    }
+    said.join(" ")
 }
 
 fn waiting(page: &mut Page, jobs: &[WaitingJob], now: Time) {

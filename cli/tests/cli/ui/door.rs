@@ -113,7 +113,7 @@ fn whoever_orders_brings_back_the_form_that_was_shown() {
 }
 
 /// Each order that a page gives, as its form sends it.
-const ORDERS: [(&str, &str); 10] = [
+const ORDERS: [(&str, &str); 12] = [
     ("pause", "what=launches"),
     ("resume", "what=gpu"),
     ("delete", "name=small-l0-0"),
@@ -124,6 +124,8 @@ const ORDERS: [(&str, &str); 10] = [
     ("canary", "pool=small&entity=acme"),
     ("redrive", "queue=jobs"),
     ("redrive", "queue=reaps"),
+    ("adopt", "repository=acme%2Fweb"),
+    ("adopt", "repository=acme%2Fapp"),
 ];
 
 #[test]

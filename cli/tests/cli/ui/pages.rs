@@ -2,6 +2,7 @@
 
 use muster_cli::failure::Failure;
 use muster_cli::ui::confirm::{self, Given};
+use muster_cli::ui::done::{self, Done};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
 use muster_cli::ui::memory::{Memory, Question};
@@ -320,7 +321,7 @@ fn plan(action: &str, fields: &str) -> Plan {
     let order = order(action, fields);
     let first = order.shown_first().map(|question| answer(&question));
     let would = match &order {
-        Order::Switch { .. } | Order::Redrive { .. } => None,
+        Order::Switch { .. } | Order::Redrive { .. } | Order::Adopt { .. } => None,
         Order::Delete { .. } => Some(recorded("delete_dry_run")),
         Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
         Order::Canary { .. } => Some(recorded("canary_dry_run")),
@@ -342,6 +343,7 @@ fn an_order_is_told_before_it_is_given() {
         ("canary", "pool=small&entity=acme"),
         ("redrive", "queue=jobs"),
         ("redrive", "queue=launches"),
+        ("adopt", "repository=acme%2Fweb"),
     ];
     let told = orders.map(|(action, fields)| {
         let order = order(action, fields);
@@ -358,6 +360,51 @@ fn an_order_is_told_before_it_is_given() {
         format!("== {}\n{}→ {request}\n", order.confirmed_at(), lines(&page))
     });
     compare("ui_confirm.html", &told.join("\n"));
+}
+
+fn done(action: &str, fields: &str, answer: Value) -> String {
+    let order = order(action, fields);
+    match done::of(&order, answer, NOW).expect("its answer") {
+        Done::At(page) => format!("→ {}\n", page.address()),
+        Done::Said(said) => lines(&done::page(&order, &said, &about())),
+    }
+}
+
+#[test]
+fn an_order_shows_what_came_of_it() {
+    let all = [
+        done("delete", "name=small-l0-0", recorded("delete")),
+        done("canary", "pool=small", recorded("canary")),
+        done("redrive", "queue=jobs", queue("jobs", 2)),
+        done("redrive", "queue=jobs", queue("jobs", 0)),
+        done("adopt", "repository=acme%2Fweb", recorded("jobs_adopted")),
+        done("adopt", "repository=acme%2Fweb", recorded("jobs_adopted_again")),
+    ];
+    compare("ui_done.html", &all.join("\n"));
+    let order = order("adopt", "repository=acme%2Fweb");
+    let spoilt = spoilt(recorded("jobs_adopted"), "", &mut 0);
+    let Done::Said(said) = done::of(&order, spoilt, NOW).expect("its answer") else { panic!() };
+    is_text("taken in", &done::page(&order, &said, &about()));
+}
+
+#[test]
+fn what_makes_no_order_is_none() {
+    for (action, fields) in [
+        ("adopt", "repository=acme"),
+        ("adopt", "repository="),
+        ("adopt", "repository=%22%3E%3Cimg%2Fsrc"),
+        ("canary", "pool=small&entity=a%2Fb%2Fc"),
+        ("canary", "entity=acme"),
+        ("redrive", "queue=nothing"),
+        ("nothing", "name=small-l0-0"),
+    ] {
+        assert_eq!(
+            Order::read(action, &Fields::read(fields.as_bytes())),
+            None,
+            "{action} {fields}"
+        );
+        is_text(action, &confirm::unread(action, &about()));
+    }
 }
 
 #[test]

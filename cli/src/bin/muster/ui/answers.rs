@@ -143,7 +143,7 @@ pub(super) async fn orders(ui: &Arc<Ui>, order: &Order, form: &Fields) -> Respon
         (None, _) => return refused(404, "There is nothing here."),
     };
     ui.memory().expire(now());
-    match outcome.and_then(|answer| done::of(order, answer)) {
+    match outcome.and_then(|answer| done::of(order, answer, now())) {
         Ok(Done::At(page)) => to(&page.address()),
         Ok(Done::Said(said)) => html(200, done::page(order, &said, &ui.about)),
         Err(failure) => html(409, confirm::refused(order, &failure, &ui.about)),

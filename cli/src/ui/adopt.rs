@@ -1,0 +1,42 @@
+//! Jobs that nobody told of: where to ask for those of a repository, and what was taken in.
+
+use maud::{Markup, html};
+use muster_control::admin::answers::AdoptedJobs;
+use muster_domain::time::Time;
+
+use super::find::Found;
+use super::frame::About;
+use super::jobs::{other, table, waiting};
+use super::page::Filter;
+use super::text::Said;
+use crate::views::jobs::taken_in_all;
+
+/// Below the lists of jobs.
+pub(super) fn form(about: &About) -> Markup {
+    html! {
+        @if !about.is_read_only {
+            section aria-labelledby="adopt" {
+                h2 #adopt { "Take in jobs of a repository" }
+                form.order action="/confirm/adopt" {
+                    label for="repository" { "Repository" }
+                    input #repository name="repository" required placeholder="OWNER/REPO" autocomplete="off" spellcheck="false" autocapitalize="off" aria-describedby="adopt-about";
+                    p.quiet #adopt-about { "For jobs that are queued at GitHub and missing here: from before the webhook worked, or whose event never came." }
+                    p { button { "Take in…" } }
+                }
+            }
+        }
+    }
+}
+
+/// What was taken in, and what no pool serves.
+pub(super) fn taken_in(answer: &AdoptedJobs, now: Time) -> Markup {
+    let taken = answer.taken_in.iter().map(|one| waiting(one, now));
+    let all: Vec<_> =
+        taken.chain(answer.unserved.iter().map(|one| other("unserved", one))).collect();
+    let found = Found::of(all.iter(), &Filter::default());
+    html! {
+        p { (Said(&taken_in_all(answer))) @if !answer.unserved.is_empty() { " Served by no pool: " (answer.unserved.len()) "." } }
+        @if !all.is_empty() { (table(&found)) }
+        @if found.rows.len() < all.len() { p.quiet { "The first " (found.rows.len()) " are shown; all stand among the jobs." } }
+    }
+}
