@@ -146,6 +146,22 @@ class Stack:
             case _:
                 return {}
 
+    def answer_github(self, request):
+        if request["hook"] == "test":
+            wrong = "GitHub's \"ping\" was answered 401: save the secret in the App's settings"
+            return {"version": 1, "ok": True, "wrong": wrong, "tested": {"event": "ping", "status": 401, "at": "2026-11-21T00:00:00Z"}}
+        return {
+            "version": 1, "ok": True, "unknown": ["the groups of acme cannot be read"], "new_app": None,
+            "webhook_url": "https://ab12.execute-api.us-east-1.amazonaws.com/webhook",
+            "hook": {"url": "https://old.example.com/webhook", "ours": False},
+            "lacks": ["GitHub sends events to https://old.example.com/webhook, not to this stack: muster github hook set"],
+            "app": {"id": 4242, "slug": "muster-acme", "name": "muster-acme", "owner": "acme", "html_url": "https://github.com/apps/muster-acme"},
+            "installations": [
+                {"account": account, "repositories": "selected", "suspended_at": at, "html_url": f"https://github.com/organizations/{account}/settings/installations/7"}
+                for account, at in (("acme", None), ("zoo", "2026-11-20T10:00:00Z"))
+            ],
+        }  # fmt: skip
+
     def answer_pools(self, request):
         if request.get("history"):
             return recorded("pools_history")
@@ -161,13 +177,9 @@ class Stack:
             return recorded("delete_dry_run") | {"name": request["name"]}
         return recorded("delete")
 
-    def answer_github(self, request):
-        app = {"id": 7, "slug": "muster", "name": "muster", "owner": "acme", "html_url": "https://github.com/apps/muster"}
-        return {"ok": True, "version": 1, "app": app, "installations": [], "hook": None, "webhook_url": None, "lacks": [], "unknown": [], "new_app": None}
-
     def spoilt(self, answer):
         """Every text that others word says something hostile."""
-        worded = {"name", "repository", "reason", "why", "message", "by", "what", "branch", "workflow", "labels", "explanation", "lacks", "lines", "conclusion", "console"}
+        worded = {"name", "repository", "reason", "why", "message", "by", "what", "branch", "workflow", "labels", "explanation", "lacks", "lines", "conclusion", "console", "unknown", "owner", "account"}
         turn = iter(range(10**9))
 
         def spoil(value, key=None, path=()):

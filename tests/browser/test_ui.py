@@ -29,6 +29,7 @@ PAGES = {
     "costs": "/costs",
     "costs-by-pool": "/costs?since=7d&by=pool",
     "audit": "/audit",
+    "github": "/github",
     "dead-letters": "/dead-letters",
     "letters": "/dead-letters/jobs",
     "pause": "/confirm/pause?what=launches",
@@ -36,6 +37,8 @@ PAGES = {
     "restore": "/confirm/restore?version=1",
     "redrive": "/confirm/redrive?queue=jobs",
     "adopt": "/confirm/adopt?repository=acme/web",
+    "hook-test": "/confirm/hook?what=test",
+    "hook-remove": "/confirm/hook?what=remove",
     "canary": "/confirm/canary?pool=small&entity=acme",
 }
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
@@ -210,7 +213,7 @@ class Used(Ui):
     def test_jobs_of_a_repository_are_taken_in(self):
         with self.page(java_script_enabled=False) as page:
             self.open(page, "/jobs")
-            page.get_by_label("Repository").fill("acme/web")
+            page.get_by_role("textbox", name="Repository").fill("acme/web")
             page.get_by_role("button", name="Take in…").click()
             self.assertIn("GitHub is asked what is queued there", page.locator("main").inner_text())
             page.get_by_role("button", name="Take them in").click()
@@ -219,6 +222,16 @@ class Used(Ui):
             self.assertEqual(order["repository"], "acme/web")
             if SCREENSHOTS:
                 page.screenshot(path=pathlib.Path(SCREENSHOTS) / "taken-in.png", full_page=True)
+
+    def test_a_delivery_is_sent_again(self):
+        with self.page(java_script_enabled=False) as page:
+            self.open(page, "/")
+            page.get_by_role("link", name="GitHub", exact=True).first.click()
+            page.get_by_role("link", name="Send again…").click()
+            self.assertIn("GitHub repeats the newest delivery", page.locator("main").inner_text())
+            page.get_by_role("button", name="Send it again").click()
+            self.assertIn("was answered 401", page.get_by_role("status").last.inner_text())
+            self.assertEqual([one["hook"] for one in self.stack.asked if one["action"] == "github" and one["hook"]], ["test"])
 
     def test_a_pool_file_is_changed_behind_its_difference(self):
         with self.page() as page:

@@ -11,7 +11,14 @@ use super::page::Filter;
 use super::text::Said;
 use crate::views::jobs::taken_in_all;
 
-/// Below the lists of jobs.
+/// Above the list of jobs, which may be long.
+pub(super) fn way(about: &About) -> Markup {
+    html! { @if !about.is_read_only {
+        p.quiet { "A job is missing here? " a href="#adopt" { "Take in jobs of a repository" } }
+    } }
+}
+
+/// Below it.
 pub(super) fn form(about: &About) -> Markup {
     html! {
         @if !about.is_read_only {

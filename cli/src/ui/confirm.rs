@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use muster_control::admin::To;
 
 use super::frame::{About, still};
-use super::order::{Delete, Order, Switched};
+use super::order::{Delete, Hook, Order, Switched};
 use super::plan::{Plan, told};
 use super::text::{Said, shown};
 use crate::failure::Failure;
@@ -102,7 +102,7 @@ fn form(order: &Order, given: &Given, wrong: Option<&str>, token: &str) -> Marku
                 input #typed name="typed" required value=(shown(&given.typed)) autocomplete="off" spellcheck="false" autocapitalize="off";
             }
             p.orders {
-                button class=(if order.typed().is_some() { "danger" } else { "main" }) { (button(order)) }
+                button class=(if order.is_grave() { "danger" } else { "main" }) { (button(order)) }
                 " " a href=(order.shown_at().address()) { "Back" }
             }
         }
@@ -120,6 +120,10 @@ pub(super) fn title(order: &Order) -> String {
         Order::Restore { version } => format!("Restore version {version} of the pools"),
         Order::Canary { pool, .. } => format!("Try a machine of pool {pool}"),
         Order::Redrive { queue } => format!("Redrive {}", queue.name()),
+        Order::Hook(Hook::Test) => "Have GitHub send its newest delivery again".to_owned(),
+        Order::Hook(Hook::Set) => "Point the webhook at this stack".to_owned(),
+        Order::Hook(Hook::Rotate) => "Make another webhook secret".to_owned(),
+        Order::Hook(Hook::Remove) => "Remove the webhook".to_owned(),
         Order::Adopt { repository } => format!("Take in jobs of {repository}"),
     }
 }
@@ -136,6 +140,10 @@ fn button(order: &Order) -> &'static str {
         Order::Canary { .. } => "Launch it",
         Order::Redrive { .. } => "Redrive",
         Order::Adopt { .. } => "Take them in",
+        Order::Hook(Hook::Test) => "Send it again",
+        Order::Hook(Hook::Set) => "Point it here",
+        Order::Hook(Hook::Rotate) => "Make another secret",
+        Order::Hook(Hook::Remove) => "Remove it",
     }
 }
 

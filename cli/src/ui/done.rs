@@ -1,7 +1,7 @@
 //! What came of an order: where it shows, or a page that says it.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::AdoptedJobs;
+use muster_control::admin::answers::{AdoptedJobs, TestedHook};
 use muster_domain::time::Time;
 use serde_json::Value;
 
@@ -9,12 +9,14 @@ use super::adopt;
 use super::confirm::title;
 use super::frame::{About, still};
 use super::memory::read;
-use super::order::Order;
+use super::order::{Hook, Order};
 use super::page::Page;
+use super::parts::Tone;
 use super::text::Said;
 use crate::failure::Failure;
 use crate::page::Screen;
 use crate::views::dead_letters::{Queue, none, on_the_way};
+use crate::views::github::tested;
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -43,6 +45,14 @@ pub fn of(order: &Order, answer: Value, now: Time) -> Result<Done, Failure> {
             };
             Done::Said(html! { p { (Said(said.trim_end())) } })
         }
+        Order::Hook(Hook::Test) => {
+            let told: TestedHook = read("github", answer)?;
+            let (is_good, said) = tested(&told);
+            let tone = if is_good { Tone::Good } else { Tone::Bad };
+            Done::Said(
+                html! { p class=(tone.class()) { span.dot aria-hidden="true" {} " " (Said(&said)) } },
+            )
+        }
         Order::Adopt { .. } => {
             let taken: AdoptedJobs = read("jobs", answer)?;
             Done::Said(adopt::taken_in(&taken, now))
@@ -50,7 +60,8 @@ pub fn of(order: &Order, answer: Value, now: Time) -> Result<Done, Failure> {
         Order::Switch { .. }
         | Order::Delete { .. }
         | Order::Apply { .. }
-        | Order::Restore { .. } => Done::At(order.shown_at()),
+        | Order::Restore { .. }
+        | Order::Hook(Hook::Set | Hook::Rotate | Hook::Remove) => Done::At(order.shown_at()),
     })
 }
 

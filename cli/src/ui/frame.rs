@@ -107,7 +107,7 @@ fn document(
     .into_string()
 }
 
-fn pages() -> [(&'static str, Page); 7] {
+fn pages() -> [(&'static str, Page); 8] {
     [
         ("Overview", Page::Overview),
         ("Jobs", Page::Jobs(Filter::default())),
@@ -115,6 +115,7 @@ fn pages() -> [(&'static str, Page); 7] {
         ("Pools", Page::Pools),
         ("Costs", Page::Costs { days: 30, by: "repository" }),
         ("Audit", Page::Audit { back: 0 }),
+        ("GitHub", Page::GitHub),
         ("Dead letters", Page::DeadLetters(None)),
     ]
 }
@@ -148,6 +149,7 @@ fn title(page: &Page) -> String {
         Page::Pool(name) => format!("Pool {name}"),
         Page::Costs { .. } => "Costs".to_owned(),
         Page::Audit { .. } => "Audit".to_owned(),
+        Page::GitHub => "GitHub".to_owned(),
         Page::DeadLetters(None) => "Dead letters".to_owned(),
         Page::DeadLetters(Some(queue)) => format!("Dead letters of {}", queue.name()),
     }

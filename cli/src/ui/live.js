@@ -53,7 +53,7 @@
   }
 
   // `g` and a letter lead to a page, `/` to the search.
-  const pages = { o: "/", j: "/jobs", m: "/machines", p: "/pools", c: "/costs", a: "/audit", d: "/dead-letters" };
+  const pages = { o: "/", j: "/jobs", m: "/machines", p: "/pools", c: "/costs", a: "/audit", d: "/dead-letters", h: "/github" };
   let goes = false;
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest("input, select, textarea") !== null;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use muster_control::admin::answers::{
     AuditList, CostsList, ExplainedJob, InstanceList, JobList, Overview, PhaseList, PoolsHistory,
-    ShownInstance, ShownPools, StackStatus, WaitsList,
+    ShownGithub, ShownInstance, ShownPools, StackStatus, WaitsList,
 };
-use muster_control::admin::{AuditRequest, CostsRequest, PoolsRequest, Request, WaitsRequest};
+use muster_control::admin::{
+    AuditRequest, CostsRequest, GithubRequest, PoolsRequest, Request, WaitsRequest,
+};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date};
@@ -43,6 +45,8 @@ pub enum Question {
     Costs(u32, &'static str),
     /// Of so many days to today; by the hour where that can be had.
     Waits(u32),
+    /// The App.
+    GitHub,
     /// How much each queue gave up.
     DeadLetters,
     /// What a queue gave up.
@@ -79,6 +83,7 @@ impl Question {
             Self::DeadLetters => return Asked::Queues(None),
             Self::Letters(queue) => return Asked::Queues(Some(*queue)),
             Self::Overview => Request::Overview,
+            Self::GitHub => Request::Github(GithubRequest::default()),
             Self::Status => Request::Status { github: false },
             Self::List => Request::List { pool: None, state: None, limit: LIMIT },
             Self::Show(name) => Request::Show { name: name.clone(), github: false },
@@ -121,9 +126,12 @@ impl Question {
         match self {
             Self::Overview | Self::Show(_) | Self::Explain(_) => Seconds(5),
             Self::Status | Self::List | Self::Jobs => Seconds(15),
-            Self::Pools | Self::History | Self::Phases(_) | Self::Audit(_) | Self::DeadLetters => {
-                Seconds(60)
-            }
+            Self::Pools
+            | Self::History
+            | Self::Phases(_)
+            | Self::Audit(_)
+            | Self::DeadLetters
+            | Self::GitHub => Seconds(60),
             Self::Costs(..) | Self::Waits(_) | Self::Letters(_) => Seconds(300),
         }
     }
@@ -143,6 +151,7 @@ impl Question {
             Self::History => Told::History(read("pools", answer)?),
             Self::Phases(_) => Told::Phases(read("phases", answer)?),
             Self::Audit(_) => Told::Audit(read("audit", answer)?),
+            Self::GitHub => Told::GitHub(Box::new(read("github", answer)?)),
             Self::DeadLetters => Told::DeadLetters(read("dead letters", answer)?),
             Self::Letters(_) => Told::Letters(read("dead letters", answer)?),
         })
@@ -176,6 +185,7 @@ enum Told {
     History(PoolsHistory),
     Phases(PhaseList),
     Audit(AuditList),
+    GitHub(Box<ShownGithub>),
     DeadLetters(Vec<Queue>),
     Letters(Letters),
 }
@@ -317,6 +327,7 @@ answers! {
     history() -> PoolsHistory = Question::History, History;
     phases(pool: &PoolName) -> PhaseList = Question::Phases(pool.clone()), Phases;
     audit(back: u32) -> AuditList = Question::Audit(back), Audit;
+    github() -> ShownGithub = Question::GitHub, GitHub;
     dead_letters() -> Vec<Queue> = Question::DeadLetters, DeadLetters;
     letters(queue: Dead) -> Letters = Question::Letters(queue), Letters;
 }

@@ -17,6 +17,7 @@ mod adopt;
 mod audit;
 mod costs;
 mod find;
+mod github;
 mod job;
 mod jobs;
 mod letters;
@@ -56,14 +57,14 @@ pub fn render(page: &Page, memory: &Memory, about: &About, now: Time) -> String 
         Page::Overview => overview::body(memory, about, now),
         Page::Machines(filter) => machines::body(filter, memory, now),
         Page::Machine(name) => machine::body(name, memory, about, now),
-        Page::Jobs(filter) => {
-            jobs::body(filter, memory, now).map(|list| html! { (list) (adopt::form(about)) })
-        }
+        Page::Jobs(filter) => jobs::body(filter, memory, now)
+            .map(|list| html! { (adopt::way(about)) (list) (adopt::form(about)) }),
         Page::Job(key) => job::body(*key, memory, about, now),
         Page::Pools => pools::body(memory, about, now),
         Page::Pool(name) => pools::one(name, memory, about, now),
         Page::Costs { days, by } => costs::body(*days, by, memory),
         Page::Audit { back } => audit::body(*back, memory, now),
+        Page::GitHub => github::body(memory, about, now),
         Page::DeadLetters(None) => letters::all(memory, about),
         Page::DeadLetters(Some(queue)) => letters::one(*queue, memory, about, now),
     };

@@ -1,7 +1,8 @@
 //! What can be ordered on a page, as a request and as a command line.
 
 use muster_control::admin::{
-    CanaryRequest, DeleteRequest, PoolsRequest, Request, SwitchRequest, To,
+    CanaryRequest, DeleteRequest, GithubRequest, HookOrder, PoolsRequest, Request, Rotated,
+    SwitchRequest, To,
 };
 use muster_domain::ids::{Entity, EntityKind, InstanceName, PoolName};
 use serde_json::{Value, json};
@@ -40,6 +41,8 @@ pub enum Order {
     Redrive {
         queue: Dead,
     },
+    /// Something is done about the App's webhook.
+    Hook(Hook),
     /// What is queued in a repository is taken in.
     Adopt {
         repository: Entity,
@@ -52,6 +55,45 @@ pub enum Switched {
     Launches,
     Deletes,
     Pool(PoolName),
+}
+
+/// What is done about the App's webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// GitHub repeats its newest delivery.
+    Test,
+    /// It points at this stack.
+    Set,
+    /// Its secret is replaced.
+    Rotate,
+    /// It points nowhere.
+    Remove,
+}
+
+impl Hook {
+    /// In the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Test, Self::Set, Self::Rotate, Self::Remove];
+
+    /// Its word, in a form.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Set => "set",
+            Self::Rotate => "rotate",
+            Self::Remove => "remove",
+        }
+    }
+
+    fn request(self, by: Option<String>) -> GithubRequest {
+        let (hook, rotate) = match self {
+            Self::Test => (Some(HookOrder::Test), None),
+            Self::Set => (Some(HookOrder::Set), None),
+            Self::Remove => (Some(HookOrder::Remove), None),
+            Self::Rotate => (None, Some(Rotated::WebhookSecret)),
+        };
+        GithubRequest { hook, rotate, by, ..GithubRequest::default() }
+    }
 }
 
 /// How hard an instance is to end.
@@ -92,6 +134,10 @@ impl Order {
                 Some(Self::Canary { pool: fields.parsed("pool")?, entity })
             }
             "redrive" => Some(Self::Redrive { queue: Dead::read(fields.get("queue")?)? }),
+            "hook" => {
+                let what = fields.get("what")?;
+                Hook::ALL.into_iter().find(|hook| hook.as_str() == what).map(Self::Hook)
+            }
             "adopt" => {
                 let repository: Entity = fields.get("repository")?.trim().parse().ok()?;
                 let is_one = repository.kind() == EntityKind::Repository;
@@ -125,6 +171,7 @@ impl Order {
             Self::Canary { .. } => "canary",
             Self::Redrive { .. } => "redrive",
             Self::Adopt { .. } => "adopt",
+            Self::Hook(_) => "hook",
         }
     }
 
@@ -138,6 +185,7 @@ impl Order {
             Self::Restore { version } => vec![("version", version.to_string())],
             Self::Redrive { queue } => vec![("queue", queue.name().to_owned())],
             Self::Adopt { repository } => vec![("repository", repository.to_string())],
+            Self::Hook(hook) => vec![("what", hook.as_str().to_owned())],
             Self::Canary { pool, entity } => {
                 let entity = entity.iter().map(|entity| ("entity", entity.to_string()));
                 [("pool", pool.to_string())].into_iter().chain(entity).collect()
@@ -171,6 +219,7 @@ impl Order {
             Self::Switch { .. } => Some(Question::Overview),
             Self::Delete { name, .. } => Some(Question::Show(name.to_string())),
             Self::Redrive { .. } => Some(Question::DeadLetters),
+            Self::Hook(_) => Some(Question::GitHub),
             Self::Apply { .. }
             | Self::Restore { .. }
             | Self::Canary { .. }
@@ -181,7 +230,15 @@ impl Order {
     /// Whether it is kept why it was given.
     #[must_use]
     pub const fn has_reason(&self) -> bool {
-        !matches!(self, Self::Canary { .. } | Self::Redrive { .. } | Self::Adopt { .. })
+        match self {
+            Self::Switch { .. }
+            | Self::Delete { .. }
+            | Self::Apply { .. }
+            | Self::Restore { .. } => true,
+            Self::Canary { .. } | Self::Redrive { .. } | Self::Adopt { .. } | Self::Hook(_) => {
+                false
+            }
+        }
     }
 
     /// What is kept of it where nobody is asked why.
@@ -193,6 +250,9 @@ impl Order {
             }
             Self::Adopt { .. } => {
                 "What is known already stays as it is. The audit trail has no line of it."
+            }
+            Self::Hook(Hook::Test) => {
+                "It changes nothing at the App, and the audit trail has no line of it."
             }
             _ => "The audit trail says who ordered it.",
         }
@@ -209,7 +269,14 @@ impl Order {
             Self::Canary { pool, .. } => Page::Pool(pool.clone()),
             Self::Redrive { .. } => Page::DeadLetters(None),
             Self::Adopt { .. } => Page::Jobs(Filter::default()),
+            Self::Hook(_) => Page::GitHub,
         }
+    }
+
+    /// Whether work, a machine or news of jobs may be lost.
+    #[must_use]
+    pub fn is_grave(&self) -> bool {
+        self.typed().is_some() || *self == Self::Hook(Hook::Remove)
     }
 
     /// What is typed before work or a machine may be lost.
@@ -223,7 +290,8 @@ impl Order {
             | Self::Restore { .. }
             | Self::Canary { .. }
             | Self::Redrive { .. }
-            | Self::Adopt { .. } => None,
+            | Self::Adopt { .. }
+            | Self::Hook(_) => None,
         }
     }
 
@@ -241,6 +309,8 @@ impl Order {
         let request = match self {
             Self::Switch { .. } if dry_run => return None,
             Self::Redrive { .. } => return None,
+            Self::Hook(_) if dry_run => return None,
+            Self::Hook(hook) => Request::Github(hook.request(by)),
             Self::Adopt { .. } if dry_run => return None,
             Self::Adopt { repository } => Request::Jobs {
                 pool: None,
@@ -295,6 +365,8 @@ impl Order {
             Self::Apply { .. } => "pools apply FILE".to_owned(),
             Self::Restore { version } => format!("pools restore {version}"),
             Self::Redrive { queue } => format!("dead-letters {} --redrive", queue.name()),
+            Self::Hook(Hook::Rotate) => "github rotate".to_owned(),
+            Self::Hook(hook) => format!("github hook {}", hook.as_str()),
             Self::Adopt { repository } => format!("jobs --adopt {repository}"),
             Self::Canary { pool, entity: None } => format!("doctor --canary --pool {pool}"),
             Self::Canary { pool, entity: Some(entity) } => {

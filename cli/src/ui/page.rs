@@ -32,6 +32,8 @@ pub enum Page {
     Audit {
         back: u32,
     },
+    /// The App and its webhook.
+    GitHub,
     /// What the queues gave up, or one of them.
     DeadLetters(Option<Dead>),
 }
@@ -75,6 +77,7 @@ impl Page {
                 let by = BY.iter().find(|(word, _)| Some(*word) == fields.get("by"));
                 Some(Self::Costs { days, by: by.map_or(BY[0].0, |(word, _)| word) })
             }
+            ("github", None, None) => Some(Self::GitHub),
             ("dead-letters", None, None) => Some(Self::DeadLetters(None)),
             ("dead-letters", Some(queue), None) => {
                 Some(Self::DeadLetters(Some(Dead::read(queue)?)))
@@ -102,6 +105,7 @@ impl Page {
                 let by = if *by == BY[0].0 { "" } else { by };
                 address("/costs", &[("since", &since), ("by", by)])
             }
+            Self::GitHub => "/github".to_owned(),
             Self::DeadLetters(None) => "/dead-letters".to_owned(),
             Self::DeadLetters(Some(queue)) => format!("/dead-letters/{}", queue.name()),
             Self::Audit { back: 0 } => "/audit".to_owned(),
@@ -127,6 +131,7 @@ impl Page {
             }
             Self::Costs { days, by } => vec![Question::Costs(*days, by), Question::Waits(*days)],
             Self::Audit { back } => vec![Question::Audit(*back)],
+            Self::GitHub => vec![Question::GitHub],
             Self::DeadLetters(None) => vec![Question::DeadLetters],
             Self::DeadLetters(Some(queue)) => vec![Question::Letters(*queue)],
         }

@@ -186,7 +186,7 @@ fn subject(subject: &str) -> Markup {
     match subject {
         "switches" => html! { a href="/" { "switches" } },
         "pools" => html! { a href="/pools" { "pools" } },
-        "app" | "github" => html! { (Said(subject)) },
+        "app" | "github" => html! { a href="/github" { (Said(subject)) } },
         name => machine(name),
     }
 }

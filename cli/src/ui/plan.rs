@@ -2,12 +2,12 @@
 
 use muster_control::admin::To;
 use muster_control::admin::answers::{
-    AppliedPools, DeleteDryRun, OrderedCanary, Overview, PoolStatus, ShownInstance,
+    AppliedPools, DeleteDryRun, OrderedCanary, Overview, PoolStatus, ShownGithub, ShownInstance,
 };
 use serde_json::Value;
 
 use super::memory::read;
-use super::order::{Delete, Order, Switched};
+use super::order::{Delete, Hook, Order, Switched};
 use crate::args;
 use crate::failure::Failure;
 use crate::page::Screen;
@@ -25,6 +25,7 @@ pub enum Plan {
     Pools(AppliedPools),
     Canary(Box<OrderedCanary>),
     Redrive(Queue),
+    Hook(Box<ShownGithub>),
     /// GitHub is asked when it is ordered.
     Adopt,
 }
@@ -48,6 +49,7 @@ impl Plan {
             Order::Apply { .. } | Order::Restore { .. } => Ok(Self::Pools(read("pools", would)?)),
             Order::Canary { .. } => Ok(Self::Canary(Box::new(read("canary", would)?))),
             Order::Adopt { .. } => Ok(Self::Adopt),
+            Order::Hook(_) => Ok(Self::Hook(Box::new(read("github", first)?))),
             Order::Redrive { queue } => {
                 Ok(Self::Redrive(queues::of(read("dead letters", first)?, *queue)?))
             }
@@ -59,6 +61,7 @@ impl Plan {
         match self {
             Self::Pools(told) => told.diff.is_empty() && told.pools_version > 0,
             Self::Redrive(queue) => queue.messages == 0,
+            Self::Hook(told) => told.app.is_none(),
             Self::Switch(_) | Self::Delete(..) | Self::Canary(_) | Self::Adopt => false,
         }
     }
@@ -85,6 +88,14 @@ pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
             format!("This sends {} of {} back to be handled again.", queue.count(), queue.name()),
             format!("They are {}. What fails again is there again later.", queue.what()),
         ],
+        Plan::Hook(told) if plan.is_empty() => match told.unknown.as_slice() {
+            [] => vec![format!("There is no GitHub App yet: {}.", views::github::WAYS)],
+            unknown => unknown.to_vec(),
+        },
+        Plan::Hook(told) => match order {
+            Order::Hook(hook) => of_hook(*hook, told),
+            _ => Vec::new(),
+        },
         Plan::Adopt => vec![
             "GitHub is asked what is queued there: jobs from before the webhook worked, or whose event never came. Each counts as if its \
              event had come now."
@@ -93,6 +104,31 @@ pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
         ],
         Plan::Canary(told) => vec![views::canary::starts(told), views::canary::alone(told)],
     }
+}
+
+fn of_hook(hook: Hook, told: &ShownGithub) -> Vec<String> {
+    let own = told.webhook_url.as_deref().unwrap_or("an address that the stack does not know");
+    let now = match views::github::hooked(told) {
+        (Some(true), url) => format!("GitHub sends events to {url} now, which is this stack."),
+        (Some(false), said) => format!("The webhook's address now: {said}."),
+        (None, _) => "Where GitHub sends events now is unknown.".to_owned(),
+    };
+    let then = match hook {
+        Hook::Test => {
+            "GitHub repeats the newest delivery that it has sent, and its answer is shown: that proves address, certificate, gateway and \
+             secret without a job. It takes up to half a minute."
+                .to_owned()
+        }
+        Hook::Set => format!("GitHub sends them to {own} then, signed with this stack's secret."),
+        Hook::Rotate => {
+            "Another secret is made, here and at GitHub. What is signed with the old one is taken for another day. Send again… \
+             shows afterwards whether it holds.".to_owned()
+        }
+        Hook::Remove => {
+            "GitHub then tells of no job any more, and new jobs wait.".to_owned()
+        }
+    };
+    vec![now, then]
 }
 
 fn of_switch(what: &Switched, to: To, told: &Overview) -> Vec<String> {

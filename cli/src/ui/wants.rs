@@ -74,7 +74,8 @@ fn way(place: &Place) -> Option<(String, String)> {
         Place::Orphans => ("Orphans".to_owned(), Page::Machines(orphans())),
         Place::Pool(name) => (format!("Pool {name}"), Page::Pool(name.clone())),
         Place::Instance(name) => (name.to_string(), Page::Machine(name.to_string())),
-        Place::Github | Place::Stack => return None,
+        Place::Github => ("GitHub".to_owned(), Page::GitHub),
+        Place::Stack => return None,
     };
     Some((name, page.address()))
 }

@@ -63,18 +63,27 @@ pub fn hook(answer: &ShownGithub, screen: Screen) -> String {
 
 fn webhook(page: &mut Page, answer: &ShownGithub) {
     let heading = Text::new("Webhook    ", Look::Strong);
-    let own = answer.webhook_url.as_deref().unwrap_or("an address that the stack does not know");
-    let (mark, said) = match &answer.hook {
-        Some(ShownHook { url, ours: true }) => (Text::new("✓", Look::Good), format!(" {url}")),
-        Some(ShownHook { url, ours: false }) if url.is_empty() => {
-            (Text::new("✗", Look::Bad), " it has no address: muster github hook set".to_owned())
-        }
-        Some(ShownHook { url, ours: false }) => {
-            (Text::new("✗", Look::Bad), format!(" {url} is not this stack: muster github hook set"))
-        }
-        None => (Text::new("?", Look::Warning), format!(" unknown; it should be {own}")),
+    let (is_ours, said) = hooked(answer);
+    let (mark, set) = match is_ours {
+        Some(true) => (Text::new("✓", Look::Good), ""),
+        Some(false) => (Text::new("✗", Look::Bad), ": muster github hook set"),
+        None => (Text::new("?", Look::Warning), ""),
     };
-    page.line([heading, mark, Text::from(said)]);
+    page.line([heading, mark, Text::from(format!(" {said}{set}"))]);
+}
+
+/// Whether GitHub sends events to this stack, where that is known, and where it does.
+#[must_use]
+pub fn hooked(answer: &ShownGithub) -> (Option<bool>, String) {
+    let own = answer.webhook_url.as_deref().unwrap_or("an address that the stack does not know");
+    match &answer.hook {
+        Some(ShownHook { url, ours: true }) => (Some(true), url.clone()),
+        Some(ShownHook { url, ours: false }) if url.is_empty() => {
+            (Some(false), "it has no address".to_owned())
+        }
+        Some(ShownHook { url, ours: false }) => (Some(false), format!("{url} is not this stack")),
+        None => (None, format!("unknown; it should be {own}")),
+    }
 }
 
 const INSTALLATIONS: [Column; 4] = [
@@ -84,25 +93,33 @@ const INSTALLATIONS: [Column; 4] = [
     Column::text("SETTINGS").from(100),
 ];
 
+/// Which repositories the App sees there.
+#[must_use]
+pub const fn which(repositories: Repositories) -> &'static str {
+    match repositories {
+        Repositories::All => "all",
+        Repositories::Selected => "selected",
+    }
+}
+
 fn row(one: &ShownInstallation) -> Vec<Text> {
     let note = one.suspended_at.map(|at| format!("suspended since {}", minute(at)));
     vec![
         Text::new(&one.account, Look::Strong),
-        Text::from(match one.repositories {
-            Repositories::All => "all",
-            Repositories::Selected => "selected",
-        }),
+        Text::from(which(one.repositories)),
         note.map_or_else(|| Text::from(""), |note| Text::new(note, Look::Bad)),
         Text::from(&one.html_url),
     ]
 }
 
+/// How there comes to be one. It needs a terminal, and a browser at GitHub.
+pub const WAYS: &str = "muster github create makes one; muster github link is for an owner who is somebody else; muster github connect takes \
+     one that exists";
+
 fn wrongs(answer: &ShownGithub) -> Vec<(Text, Text)> {
     let row = |look: Look, said: &String| (Text::new("!", look), Text::from(said));
     if answer.app.is_none() && answer.lacks.is_empty() && answer.unknown.is_empty() {
-        let ways = "muster github create makes one; muster github link is for an owner who is somebody else; \
-                    muster github connect takes one that exists";
-        return vec![(Text::new("→", Look::Dim), Text::from(ways))];
+        return vec![(Text::new("→", Look::Dim), Text::from(WAYS))];
     }
     let lacks = answer.lacks.iter().map(|lack| row(Look::Bad, lack));
     lacks.chain(answer.unknown.iter().map(|why| row(Look::Warning, why))).collect()

@@ -113,7 +113,7 @@ fn whoever_orders_brings_back_the_form_that_was_shown() {
 }
 
 /// Each order that a page gives, as its form sends it.
-const ORDERS: [(&str, &str); 12] = [
+const ORDERS: [(&str, &str); 16] = [
     ("pause", "what=launches"),
     ("resume", "what=gpu"),
     ("delete", "name=small-l0-0"),
@@ -126,6 +126,10 @@ const ORDERS: [(&str, &str); 12] = [
     ("redrive", "queue=reaps"),
     ("adopt", "repository=acme%2Fweb"),
     ("adopt", "repository=acme%2Fapp"),
+    ("hook", "what=test"),
+    ("hook", "what=set"),
+    ("hook", "what=rotate"),
+    ("hook", "what=remove"),
 ];
 
 #[test]

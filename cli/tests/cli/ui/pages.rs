@@ -14,6 +14,7 @@ use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
 use crate::fake::NOW;
+use crate::github::{installed, tested, with};
 use crate::{compare, drawn, recorded};
 
 fn about() -> About {
@@ -53,6 +54,14 @@ fn answer(question: &Question) -> Value {
             answer
         }
         Question::Audit(_) => recorded("audit"),
+        Question::GitHub => with(
+            installed(),
+            json!({
+                "hook": { "url": "https://old.example.com/webhook", "ours": false },
+                "lacks": ["GitHub sends events to https://old.example.com/webhook, not to this stack: muster github hook set"],
+                "unknown": ["the groups of acme cannot be read"],
+            }),
+        ),
         Question::DeadLetters => json!([queue("jobs", 2), queue("launches", 0), queue("reaps", 7)]),
         Question::Letters(name) => json!({
             "queue": queue(name.name(), 3),
@@ -101,7 +110,7 @@ fn lines(html: &str) -> String {
     format!("<main{}\n", main.replace("><", ">\n<"))
 }
 
-const ADDRESSES: [&str; 15] = [
+const ADDRESSES: [&str; 16] = [
     "/",
     "/machines",
     "/machines?state=orphan",
@@ -117,6 +126,7 @@ const ADDRESSES: [&str; 15] = [
     "/audit?back=3",
     "/dead-letters",
     "/dead-letters/jobs",
+    "/github",
 ];
 
 #[test]
@@ -131,6 +141,7 @@ fn pages_are_as_recorded() {
         ("costs", "/costs"),
         ("dead_letters", "/dead-letters"),
         ("letters", "/dead-letters/jobs"),
+        ("github", "/github"),
     ] {
         compare(&format!("ui_{name}.html"), &lines(&shown(address)));
     }
@@ -234,6 +245,13 @@ fn spoilt(value: Value, key: &str, turn: &mut usize) -> Value {
                 "code",
                 "subject",
                 "body",
+                "lacks",
+                "unknown",
+                "owner",
+                "slug",
+                "account",
+                "html_url",
+                "url",
             ]
             .contains(&key);
             let is_label = key == "labels" && !text.is_empty();
@@ -321,7 +339,7 @@ fn plan(action: &str, fields: &str) -> Plan {
     let order = order(action, fields);
     let first = order.shown_first().map(|question| answer(&question));
     let would = match &order {
-        Order::Switch { .. } | Order::Redrive { .. } | Order::Adopt { .. } => None,
+        Order::Switch { .. } | Order::Redrive { .. } | Order::Adopt { .. } | Order::Hook(_) => None,
         Order::Delete { .. } => Some(recorded("delete_dry_run")),
         Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
         Order::Canary { .. } => Some(recorded("canary_dry_run")),
@@ -344,6 +362,10 @@ fn an_order_is_told_before_it_is_given() {
         ("redrive", "queue=jobs"),
         ("redrive", "queue=launches"),
         ("adopt", "repository=acme%2Fweb"),
+        ("hook", "what=test"),
+        ("hook", "what=set"),
+        ("hook", "what=rotate"),
+        ("hook", "what=remove"),
     ];
     let told = orders.map(|(action, fields)| {
         let order = order(action, fields);
@@ -379,6 +401,9 @@ fn an_order_shows_what_came_of_it() {
         done("redrive", "queue=jobs", queue("jobs", 0)),
         done("adopt", "repository=acme%2Fweb", recorded("jobs_adopted")),
         done("adopt", "repository=acme%2Fweb", recorded("jobs_adopted_again")),
+        done("hook", "what=test", tested(202)),
+        done("hook", "what=test", tested(401)),
+        done("hook", "what=rotate", installed()),
     ];
     compare("ui_done.html", &all.join("\n"));
     let order = order("adopt", "repository=acme%2Fweb");
@@ -396,6 +421,7 @@ fn what_makes_no_order_is_none() {
         ("canary", "pool=small&entity=a%2Fb%2Fc"),
         ("canary", "entity=acme"),
         ("redrive", "queue=nothing"),
+        ("hook", "what=nothing"),
         ("nothing", "name=small-l0-0"),
     ] {
         assert_eq!(
