@@ -36,6 +36,10 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
 
 fn facts(told: &ShownGithub) -> Markup {
     let (is_ours, address) = hooked(told);
+    let address = match &told.hook {
+        Some(hook) if !hook.url.is_empty() => hook.url.clone(),
+        _ => address,
+    };
     let (said, tone) = match is_ours {
         Some(true) => ("this stack", Tone::Good),
         Some(false) => ("not this stack", Tone::Bad),

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use muster_control::admin::answers::ShownInstance;
-use muster_domain::instance::{DeleteMark, Instance, Phase, State};
+use muster_domain::instance::{DeleteMark, Instance, Phase, State, Waiting};
 use muster_domain::time::Time;
 
 use super::frame::About;
@@ -164,6 +164,9 @@ fn orders(one: &Instance, about: &About) -> Markup {
         vec![("Delete…", order(Delete::Plain)), ("Force the delete…", order(Delete::Force))];
     if one.runner.is_busy() {
         ways.push(("Kill its job…", order(Delete::Kill)));
+    }
+    if one.mark().is_some_and(|mark| mark.waiting == Some(Waiting::Unauthorized)) {
+        ways.push(("Delete without GitHub…", order(Delete::Bypass)));
     }
     html! {
         section.orders aria-labelledby="orders" {

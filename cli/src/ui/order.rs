@@ -102,6 +102,8 @@ pub enum Delete {
     Plain,
     Force,
     Kill,
+    /// Although GitHub refuses the App.
+    Bypass,
 }
 
 impl Order {
@@ -123,6 +125,7 @@ impl Order {
             "delete" => delete(Delete::Plain),
             "force" => delete(Delete::Force),
             "kill" => delete(Delete::Kill),
+            "bypass" => delete(Delete::Bypass),
             // A browser sends lines with both marks at their ends.
             "apply" => Some(Self::Apply { file: fields.get("file")?.replace("\r\n", "\n") }),
             "restore" => Some(Self::Restore { version: fields.parsed("version")? }),
@@ -166,6 +169,7 @@ impl Order {
             Self::Delete { how: Delete::Plain, .. } => "delete",
             Self::Delete { how: Delete::Force, .. } => "force",
             Self::Delete { how: Delete::Kill, .. } => "kill",
+            Self::Delete { how: Delete::Bypass, .. } => "bypass",
             Self::Apply { .. } => "apply",
             Self::Restore { .. } => "restore",
             Self::Canary { .. } => "canary",
@@ -283,7 +287,9 @@ impl Order {
     #[must_use]
     pub fn typed(&self) -> Option<&str> {
         match self {
-            Self::Delete { name, how: Delete::Force | Delete::Kill } => Some(name.as_str()),
+            Self::Delete { name, how: Delete::Force | Delete::Kill | Delete::Bypass } => {
+                Some(name.as_str())
+            }
             Self::Delete { how: Delete::Plain, .. }
             | Self::Switch { .. }
             | Self::Apply { .. }
@@ -333,7 +339,7 @@ impl Order {
                 reason,
                 by,
                 force: *how == Delete::Force,
-                bypass_github_unauthorized: false,
+                bypass_github_unauthorized: *how == Delete::Bypass,
                 kill_running_job: *how == Delete::Kill,
                 dry_run,
             }),
@@ -362,6 +368,9 @@ impl Order {
             Self::Delete { name, how: Delete::Plain } => format!("delete {name}"),
             Self::Delete { name, how: Delete::Force } => format!("delete {name} --force"),
             Self::Delete { name, how: Delete::Kill } => format!("delete {name} --kill-running-job"),
+            Self::Delete { name, how: Delete::Bypass } => {
+                format!("delete {name} --bypass-github-unauthorized")
+            }
             Self::Apply { .. } => "pools apply FILE".to_owned(),
             Self::Restore { version } => format!("pools restore {version}"),
             Self::Redrive { queue } => format!("dead-letters {} --redrive", queue.name()),

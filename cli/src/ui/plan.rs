@@ -176,7 +176,7 @@ fn of_delete(order: &Order, shown: &ShownInstance, would: &DeleteDryRun) -> Vec<
         order: args::Order { reason: None, by: None },
         force: *how == Delete::Force,
         kill_running_job: *how == Delete::Kill,
-        bypass_github_unauthorized: false,
+        bypass_github_unauthorized: *how == Delete::Bypass,
         dry_run: true,
         yes: false,
     };

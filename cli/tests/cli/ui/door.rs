@@ -113,12 +113,13 @@ fn whoever_orders_brings_back_the_form_that_was_shown() {
 }
 
 /// Each order that a page gives, as its form sends it.
-const ORDERS: [(&str, &str); 16] = [
+const ORDERS: [(&str, &str); 17] = [
     ("pause", "what=launches"),
     ("resume", "what=gpu"),
     ("delete", "name=small-l0-0"),
     ("force", "name=small-l0-0"),
     ("kill", "name=small-l0-0"),
+    ("bypass", "name=small-l0-0"),
     ("restore", "version=1"),
     ("canary", "pool=small"),
     ("canary", "pool=small&entity=acme"),

@@ -355,6 +355,7 @@ fn an_order_is_told_before_it_is_given() {
         ("delete", "name=small-l0-0"),
         ("force", "name=small-l0-0"),
         ("kill", "name=small-l0-0"),
+        ("bypass", "name=small-l0-0"),
         ("restore", "version=1"),
         ("apply", "file=pools%3A+%5B%5D"),
         ("canary", "pool=small"),
@@ -410,6 +411,27 @@ fn an_order_shows_what_came_of_it() {
     let spoilt = spoilt(recorded("jobs_adopted"), "", &mut 0);
     let Done::Said(said) = done::of(&order, spoilt, NOW).expect("its answer") else { panic!() };
     is_text("taken in", &done::page(&order, &said, &about()));
+}
+
+#[test]
+fn a_delete_that_github_holds_up_has_a_way_without_it() {
+    let offered = |waiting: &str| {
+        let page = page("/machines/small-l0-0");
+        let mark = json!({
+            "at": "2026-11-20T23:36:10.000Z", "reason": { "kind": "runner_ended" }, "not_busy_since": null, "gate_passed": false,
+            "removing_until": null, "deregistered": false, "waiting": { "kind": waiting }, "silences": 0, "kill_told": false,
+        });
+        let memory = known(&page, |mut answer| {
+            answer["instance"]["state"] = json!("pending_delete");
+            answer["instance"]["mark"] = mark.clone();
+            answer
+        });
+        let html = render(&page, &memory, &about(), NOW);
+        assert!(html.contains("Evidence for its end"), "{html}");
+        html.contains("/confirm/bypass?name=small-l0-0")
+    };
+    assert!(offered("unauthorized"));
+    assert!(!offered("provider"));
 }
 
 #[test]
