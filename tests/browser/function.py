@@ -153,6 +153,10 @@ class Stack:
         return {
             "version": 1, "ok": True, "unknown": ["the groups of acme cannot be read"], "new_app": None,
             "webhook_url": "https://ab12.execute-api.us-east-1.amazonaws.com/webhook",
+            "deliveries": [
+                {"event": event, "status": status, "at": f"2026-11-20T23:5{n}:00.000Z"}
+                for n, (event, status) in enumerate((("ping", 202), ("workflow_job", 202), ("workflow_job", None), ("workflow_job", 503)))
+            ][::-1],
             "hook": {"url": "https://old.example.com/webhook", "ours": False},
             "lacks": ["GitHub sends events to https://old.example.com/webhook, not to this stack: muster github hook set"],
             "app": {"id": 4242, "slug": "muster-acme", "name": "muster-acme", "owner": "acme", "html_url": "https://github.com/apps/muster-acme"},
@@ -179,7 +183,7 @@ class Stack:
 
     def spoilt(self, answer):
         """Every text that others word says something hostile."""
-        worded = {"name", "repository", "reason", "why", "message", "by", "what", "branch", "workflow", "labels", "explanation", "lacks", "lines", "conclusion", "console", "unknown", "owner", "account"}
+        worded = {"name", "repository", "reason", "why", "message", "by", "what", "branch", "workflow", "labels", "explanation", "lacks", "lines", "conclusion", "console", "unknown", "owner", "account", "event"}
         turn = iter(range(10**9))
 
         def spoil(value, key=None, path=()):

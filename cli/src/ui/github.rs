@@ -1,7 +1,7 @@
 //! The App at GitHub: what it is, where its events go, who has installed it, and what is wrong with that.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::{ShownGithub, ShownInstallation};
+use muster_control::admin::answers::{ShownDelivery, ShownGithub, ShownInstallation};
 use muster_domain::time::Time;
 
 use super::frame::About;
@@ -27,6 +27,9 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
         section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(told)) }
         @if !told.installations.is_empty() {
             section aria-labelledby="installed" { h2 #installed { "Installed at" } (installations(&told.installations, now)) }
+        }
+        @if !told.deliveries.is_empty() {
+            section aria-labelledby="deliveries" { h2 #deliveries { "Last deliveries" } (deliveries(&told.deliveries, now)) }
         }
         @if told.app.is_some() { (orders(about)) }
         p.quiet { "To make or connect an App takes a terminal and your browser at GitHub: " (WAYS) "." }
@@ -58,12 +61,31 @@ fn installations(all: &[ShownInstallation], now: Time) -> Markup {
         table {
             thead { tr { th scope="col" { "Account" } th scope="col" { "Repositories" } th scope="col" { "Note" } th scope="col" { "Settings" } } }
             tbody { @for one in all { tr {
-                th scope="row" { (Said(&one.account)) }
+                th.free scope="row" { (Said(&one.account)) }
                 td data-label="Repositories" { (which(one.repositories)) }
                 td.free data-label="Note" {
                     @match one.suspended_at { Some(at) => span.bad { "suspended since " (moment(at, now)) }, None => (none()) }
                 }
                 td.free data-label="Settings" { (Said(&one.html_url)) }
+            } } }
+        }
+    }
+}
+
+/// What GitHub has sent, and how that was answered.
+fn deliveries(all: &[ShownDelivery], now: Time) -> Markup {
+    let answer = |status: Option<u16>| match status {
+        Some(status @ ..400) => word(&status.to_string(), Tone::Good),
+        Some(status) => word(&status.to_string(), Tone::Bad),
+        None => word("no connection", Tone::Bad),
+    };
+    html! {
+        table {
+            thead { tr { th scope="col" { "Event" } th scope="col" { "Sent" } th scope="col" { "Answer" } } }
+            tbody { @for one in all { tr {
+                th.free scope="row" { (Said(&one.event)) }
+                td data-label="Sent" { @match one.at { Some(at) => (moment(at, now)), None => (none()) } }
+                td data-label="Answer" { (answer(one.status)) }
             } } }
         }
     }

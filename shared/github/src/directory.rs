@@ -88,6 +88,10 @@ struct HookConfig {
 
 #[derive(Deserialize)]
 struct Attempt {
+    #[serde(default)]
+    event: String,
+    #[serde(default)]
+    delivered_at: Option<jiff::Timestamp>,
     /// 0 or absent when there was no answer.
     #[serde(default)]
     status_code: Option<u16>,
@@ -297,8 +301,12 @@ impl<K: AppKey> Directory for App<K> {
             return Err(answer.trouble());
         }
         let all: Vec<Attempt> = answer.read()?;
-        let status = |one: Attempt| one.status_code.filter(|code| *code > 0);
-        Ok(all.into_iter().map(|one| HookAnswer { status: status(one) }).collect())
+        let read = |Attempt { event, delivered_at, status_code }| HookAnswer {
+            event,
+            at: delivered_at.map(|at: jiff::Timestamp| Time::from_millis(at.as_millisecond())),
+            status: status_code.filter(|code| *code > 0),
+        };
+        Ok(all.into_iter().map(read).collect())
     }
 
     async fn repositories(&self) -> Result<SeenRepositories, ProviderError> {

@@ -285,15 +285,18 @@ async fn the_webhook_is_shown_as_github_has_it() {
 async fn the_last_deliveries_of_any_event_are_looked_at() {
     let fake = Fake::start().await;
     let attempts = json!([
-        { "id": 3, "event": "workflow_job", "status_code": 401 },
+        { "id": 3, "event": "workflow_job", "status_code": 401, "delivered_at": "2026-11-21T00:00:00Z" },
         { "id": 2, "event": "installation", "status_code": 0 },
         { "id": 1, "event": "ping", "status_code": null },
         { "id": 0, "event": "ping", "status_code": 200 },
     ]);
     fake.on(Method::GET, "/app/hook/deliveries", [reply(200, attempts)]);
     let answers = fake.app().hook_answers().await.expect("an answer");
-    let statuses: Vec<Option<u16>> = answers.into_iter().map(|one| one.status).collect();
+    let statuses: Vec<Option<u16>> = answers.iter().map(|one| one.status).collect();
     assert_eq!(statuses, [Some(401), None, None, Some(200)]);
+    let times: Vec<Option<String>> = answers.iter().map(|one| Some(one.at?.to_string())).collect();
+    assert_eq!(times, [Some("2026-11-21T00:00:00.000Z".to_owned()), None, None, None]);
+    assert_eq!(answers[1].event, "installation");
     assert_eq!(fake.paths(), ["GET /app/hook/deliveries?per_page=20"]);
 }
 

@@ -154,7 +154,11 @@ pub(crate) fn app_of(owner: &str) -> AppFacts {
             content_type: "json".to_owned(),
             insecure: false,
         }),
-        deliveries: Ok(vec![HookAnswer { status: Some(202) }]),
+        deliveries: Ok(vec![HookAnswer {
+            event: "workflow_job".to_owned(),
+            at: None,
+            status: Some(202),
+        }]),
         groups: Vec::new(),
     }
 }

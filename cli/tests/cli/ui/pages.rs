@@ -60,6 +60,11 @@ fn answer(question: &Question) -> Value {
                 "hook": { "url": "https://old.example.com/webhook", "ours": false },
                 "lacks": ["GitHub sends events to https://old.example.com/webhook, not to this stack: muster github hook set"],
                 "unknown": ["the groups of acme cannot be read"],
+                "deliveries": [
+                    { "event": "workflow_job", "status": 503, "at": "2026-11-20T23:59:00.000Z" },
+                    { "event": "workflow_job", "status": null, "at": "2026-11-20T23:58:00.000Z" },
+                    { "event": "ping", "status": 202, "at": null },
+                ],
             }),
         ),
         Question::DeadLetters => json!([queue("jobs", 2), queue("launches", 0), queue("reaps", 7)]),
@@ -252,6 +257,7 @@ fn spoilt(value: Value, key: &str, turn: &mut usize) -> Value {
                 "account",
                 "html_url",
                 "url",
+                "event",
             ]
             .contains(&key);
             let is_label = key == "labels" && !text.is_empty();

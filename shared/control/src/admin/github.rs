@@ -11,7 +11,9 @@ use muster_domain::app::{
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::time::Time;
 
-use super::answers::{Answer, AppStatus, ShownApp, ShownGithub, ShownHook, ShownInstallation};
+use super::answers::{
+    Answer, AppStatus, ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation,
+};
 use super::request::{AppId, ConnectApp, CreateApp, GithubRequest, HookOrder, Rotated};
 use super::resolve::told;
 use super::{Admin, AdminError, AdminErrorCode};
@@ -124,6 +126,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
                 .collect(),
             hook: facts.hook.as_ref().ok().map(|hook| ShownHook::new(hook, own)),
             webhook_url: settings.webhook_url.clone(),
+            deliveries: facts.deliveries.iter().flatten().map(ShownDelivery::from).collect(),
             lacks,
             unknown,
             new_app: own.map(|webhook| NewAppLinks::new(&settings.stack, webhook)),

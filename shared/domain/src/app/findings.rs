@@ -87,8 +87,12 @@ pub struct Hook {
 }
 
 /// How an attempt to deliver an event was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookAnswer {
+    /// What it was about.
+    pub event: String,
+    /// When; none where GitHub does not say.
+    pub at: Option<Time>,
     /// The status; none where nobody answered.
     pub status: Option<u16>,
 }

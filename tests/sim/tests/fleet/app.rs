@@ -48,7 +48,8 @@ fn hook(world: &mut World) -> &mut Hook {
 
 /// The last answers to deliveries, the newest first.
 fn answered(world: &mut World, newest: Option<u16>, before: u16) {
-    let all = [newest, newest, Some(before)].map(|status| HookAnswer { status });
+    let answer = |status| HookAnswer { event: "workflow_job".to_owned(), at: None, status };
+    let all = [newest, newest, Some(before)].map(answer);
     world.app.deliveries = Ok(all.into());
 }
 

@@ -1,6 +1,6 @@
 //! The App at GitHub.
 
-use muster_domain::app::{AppSettings, Hook, Installation, NewAppLinks, Repositories};
+use muster_domain::app::{AppSettings, Hook, HookAnswer, Installation, NewAppLinks, Repositories};
 use muster_domain::ids::Entity;
 use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,9 @@ pub struct ShownGithub {
     pub lacks: Vec<String>,
     /// Why something could not be found out, each in a sentence.
     pub unknown: Vec<String>,
+    /// The last attempts to deliver an event, the newest first.
+    #[serde(default)]
+    pub deliveries: Vec<ShownDelivery>,
     /// Makes an App by hand.
     pub new_app: Option<NewAppLinks>,
     /// Where the App is installed, after it was made or connected.
@@ -65,6 +68,24 @@ pub struct ShownHook {
     pub url: String,
     /// It is this stack's.
     pub ours: bool,
+}
+
+/// An attempt to deliver an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownDelivery {
+    /// What it was about.
+    pub event: String,
+    /// The answer's status; none where nobody answered.
+    pub status: Option<u16>,
+    /// When it was tried; none where GitHub does not say.
+    pub at: Option<Time>,
+}
+
+impl From<&HookAnswer> for ShownDelivery {
+    fn from(one: &HookAnswer) -> Self {
+        let HookAnswer { event, at, status } = one.clone();
+        Self { event, status, at }
+    }
 }
 
 /// What became of a delivery that GitHub repeated.

@@ -14,8 +14,8 @@ use serde::{Serialize, Serializer};
 
 pub use self::audit::AuditList;
 pub use self::github::{
-    RepositoryList, ShownApp, ShownGithub, ShownHook, ShownInstallation, ShownRepository,
-    TestedDelivery, TestedHook,
+    RepositoryList, ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation,
+    ShownRepository, TestedDelivery, TestedHook,
 };
 pub use self::listings::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
