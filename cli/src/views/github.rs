@@ -1,7 +1,7 @@
 //! The GitHub App.
 
 use muster_control::admin::answers::{
-    ShownApp, ShownGithub, ShownHook, ShownInstallation, TestedDelivery, TestedHook,
+    ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation, TestedDelivery, TestedHook,
 };
 use muster_domain::app::Repositories;
 
@@ -70,6 +70,26 @@ fn webhook(page: &mut Page, answer: &ShownGithub) {
         None => (Text::new("?", Look::Warning), ""),
     };
     page.line([heading, mark, Text::from(format!(" {said}{set}"))]);
+    if let Some((is_well, said)) = delivered(&answer.deliveries) {
+        let mark = if is_well { Text::new("✓", Look::Good) } else { Text::new("✗", Look::Bad) };
+        let heading = Text::new("Deliveries ", Look::Strong);
+        page.line([heading, mark, Text::from(format!(" {said}"))]);
+    }
+}
+
+/// How GitHub's last deliveries were answered, the newest of those that failed by name. None where none is known.
+fn delivered(all: &[ShownDelivery]) -> Option<(bool, String)> {
+    let at = |one: &ShownDelivery| one.at.map_or_else(|| "some time ago".to_owned(), minute);
+    let is_bad = |one: &&ShownDelivery| one.status.is_none_or(|status| status >= 400);
+    let failed = all.iter().filter(is_bad).count();
+    let Some(newest) = all.iter().find(is_bad) else {
+        let (last, all) = (at(all.first()?), all.len());
+        return Some((true, format!("{all} of the last {all} answered, the newest {last}")));
+    };
+    let how = newest.status.map_or("no connection".to_owned(), |status| status.to_string());
+    let (event, all) = (&newest.event, all.len());
+    let when = at(newest);
+    Some((false, format!("{failed} of the last {all} failed, the newest {when}: {event}, {how}")))
 }
 
 /// Whether GitHub sends events to this stack, where that is known, and where it does.

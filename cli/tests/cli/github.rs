@@ -122,13 +122,23 @@ fn the_app_is_shown_with_what_is_wrong() {
             ],
             "lacks": ["GitHub sends events to https://old.example.com/webhook, not to this stack: muster github hook set"],
             "unknown": ["the groups of acme cannot be read"],
+            "deliveries": [
+                { "event": "workflow_job", "status": 202, "at": "2026-11-20T10:04:00Z" },
+                { "event": "workflow_job", "status": null, "at": "2026-11-20T10:03:00Z" },
+                { "event": "ping", "status": 503, "at": null },
+            ],
         }),
+    );
+    let delivered = with(
+        installed(),
+        json!({ "deliveries": [{ "event": "ping", "status": 202, "at": "2026-11-20T10:04:00Z" }] }),
     );
     told(
         "run_github",
         [
             (Fake::of([none()]), vec!["github"]),
             (Fake::of([installed()]), vec!["github", "status"]),
+            (Fake::of([delivered]), vec!["github"]),
             (Fake::of([wrong.clone()]), vec!["github"]),
             (Fake { width: None, ..Fake::of([wrong]) }, vec!["github"]),
             (Fake::of([installed()]), vec!["github", "--json"]),
