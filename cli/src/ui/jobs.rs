@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::page::{Filter, Page};
 use super::parts::{job, machine, none, pool};
 use super::text::Said;
+use crate::views::instances;
 use crate::views::jobs::labels;
 use crate::words::{clock, span};
 
@@ -18,7 +19,7 @@ use crate::words::{clock, span};
 pub(super) struct Row<'a> {
     kind: &'static str,
     key: JobKey,
-    /// `acme/app test (3)`; of a job that runs only its key is known.
+    /// `acme/app test (3)`; where that is not known, its key.
     name: String,
     labels: String,
     pool: Option<&'a PoolName>,
@@ -103,11 +104,11 @@ pub(super) fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> Row<'a> {
 }
 
 fn running(one: &InstanceSummary, now: Time) -> Option<Row<'_>> {
-    let key = one.claim.filter(|_| one.runner_state == RunnerState::Active)?;
+    let key = one.key().filter(|_| one.runner_state == RunnerState::Active)?;
     Some(Row {
         kind: "running",
         key,
-        name: key.to_string(),
+        name: instances::job(one).unwrap_or_default(),
         labels: String::new(),
         pool: Some(&one.pool),
         age: now.since(one.since),

@@ -11,7 +11,7 @@ use super::page::{Filter, ORPHAN, Page};
 use super::parts::{Tone, job, machine, none, pool, state, word};
 use super::text::{Said, ago, number};
 use crate::page::Text;
-use crate::views::instances::waits_for;
+use crate::views::instances::{self, waits_for};
 use crate::words::span;
 
 /// A word of the address, its name, and which machines it means.
@@ -74,10 +74,19 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
 }
 
 /// What a search looks at.
-fn words(one: &InstanceSummary) -> [String; 3] {
+fn words(one: &InstanceSummary) -> [String; 7] {
     let machine = one.machine.as_ref().map(ToString::to_string);
-    let claim = one.claim.map(|key| key.to_string());
-    [one.name.to_string(), machine.unwrap_or_default(), claim.unwrap_or_default()]
+    let market = one.make.market.map(|market| market.to_string());
+    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    [
+        one.name.to_string(),
+        machine.unwrap_or_default(),
+        one.key().map(|key| key.to_string()).unwrap_or_default(),
+        instances::job(one).unwrap_or_default(),
+        text(one.make.kind.as_deref()),
+        text(one.make.zone.as_deref()),
+        market.unwrap_or_default(),
+    ]
 }
 
 fn table(found: &Found<'_, InstanceSummary>, now: Time) -> Markup {
@@ -88,7 +97,8 @@ fn table(found: &Found<'_, InstanceSummary>, now: Time) -> Markup {
         div.scroll { table {
             thead { tr {
                 th scope="col" { "Instance" } th scope="col" { "State" } th scope="col" { "Runner" }
-                th scope="col" { "Pool" } th scope="col" { "Machine" } th scope="col" { "Job" }
+                th scope="col" { "Pool" } th scope="col" { "Type" } th scope="col" { "Zone" }
+                th scope="col" { "Machine" } th scope="col" { "Job" }
                 th.number scope="col" { "Age" } th scope="col" { "Waits for" }
             } }
             tbody { @for one in &found.rows { (row(one, now)) } }
@@ -104,8 +114,10 @@ fn row(one: &InstanceSummary, now: Time) -> Markup {
             td data-label="State" { (state(one.state)) @if one.forced { " " span.tag { "forced" } } }
             td data-label="Runner" { (runner(one.runner_state)) }
             td.short data-label="Pool" { (pool(&one.pool)) }
+            td.short data-label="Type" { @match &one.make.kind { Some(kind) => (Said(kind)), None => (none()) } @if let Some(market) = one.make.market { " " span.quiet { (market) } } }
+            td.short data-label="Zone" { @match &one.make.zone { Some(zone) => (Said(zone)), None => (none()) } }
             td.name data-label="Machine" { @match &one.machine { Some(id) => (Said(id.as_str())), None => (none()) } }
-            td.short data-label="Job" { @match one.claim { Some(key) => (job(key, &key.to_string())), None => (none()) } }
+            td.free data-label="Job" { @match (one.key(), instances::job(one)) { (Some(key), Some(name)) => (job(key, &name)), _ => (none()) } }
             td.number data-label="Age" { (span(one.age_seconds)) }
             td.free data-label="Waits for" { @if waits == Text::none() { (none()) } @else { (Said(waits.text())) } }
         }

@@ -8,14 +8,31 @@ use super::{audit, more, phases};
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{clock, count, span};
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 11] = [
     Column::whole("INSTANCE"),
     Column::whole("STATE"),
     Column::whole("RUNNER"),
-    Column::whole("MACHINE").from(90),
-    Column::whole("JOB").from(125),
+    Column::whole("TYPE"),
+    Column::whole("ZONE"),
+    Column::whole("MARKET"),
+    Column::whole("MACHINE").from(175),
+    Column::whole("KEY").from(200),
+    Column::text("JOB").at_least(22),
     Column::whole("AGE"),
     Column::text("WAITS FOR"),
+];
+
+/// On screens that are not so wide some columns are one.
+const WIDE: u16 = 150;
+
+const NARROW: [Column; 7] = [
+    Column::whole("INSTANCE"),
+    Column::whole("STATE"),
+    Column::whole("TYPE"),
+    Column::whole("MARKET").from(100),
+    Column::whole("MACHINE").from(125),
+    Column::whole("AGE").from(90),
+    Column::text("JOB, OR WAITS FOR"),
 ];
 
 /// The answer to `list`.
@@ -25,18 +42,12 @@ pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
     if answer.instances.is_empty() && !page.is_piped() {
         page.line(["No instance is live.".into()]);
     } else {
-        let rows = answer.instances.iter().map(|one| {
-            vec![
-                Text::from(one.name.as_str()),
-                state(one.state),
-                runner(one.runner_state),
-                one.machine.as_ref().map_or_else(Text::none, |id| id.as_str().into()),
-                one.claim.map_or_else(Text::none, |key| key.to_string().into()),
-                Text::from(span(one.age_seconds)),
-                waits_for(one, now),
-            ]
-        });
-        page.table(&COLUMNS, rows.collect());
+        let instances = answer.instances.iter();
+        if page.width().is_some_and(|width| width < WIDE) {
+            page.table(&NARROW, instances.map(|one| narrow(one, now)).collect());
+        } else {
+            page.table(&COLUMNS, instances.map(|one| row(one, now)).collect());
+        }
     }
     more(&mut page, &answer.more);
     if !answer.unreadable.is_empty() && !page.is_piped() {
@@ -46,6 +57,51 @@ pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
         page.marked([(Text::new("!", Look::Warning), said.into())]);
     }
     page.into_text()
+}
+
+fn row(one: &InstanceSummary, now: Time) -> Vec<Text> {
+    vec![
+        Text::from(one.name.as_str()),
+        state(one.state),
+        runner(one.runner_state),
+        known(one.make.kind.as_ref()),
+        known(one.make.zone.as_ref()),
+        known(one.make.market),
+        known(one.machine.as_ref()),
+        known(one.key()),
+        known(job(one)),
+        Text::from(span(one.age_seconds)),
+        waits_for(one, now),
+    ]
+}
+
+fn known(what: Option<impl ToString>) -> Text {
+    what.map_or_else(Text::none, |what| what.to_string().into())
+}
+
+/// State and runner are one word, and so are type and zone. What waits for something is shown with
+/// that: of its job more is in `show`.
+fn narrow(one: &InstanceSummary, now: Time) -> Vec<Text> {
+    let waits = waits_for(one, now);
+    let is_running = one.state == State::Running;
+    let zone = one.make.zone.as_deref().map(|zone| zone.rsplit('-').next().unwrap_or(zone));
+    let place = [one.make.kind.as_deref(), zone].into_iter().flatten().collect::<Vec<_>>();
+    vec![
+        Text::from(one.name.as_str()),
+        if is_running { runner(one.runner_state) } else { state(one.state) },
+        if place.is_empty() { Text::none() } else { place.join(" ").into() },
+        known(one.make.market),
+        known(one.machine.as_ref()),
+        Text::from(span(one.age_seconds)),
+        if waits == Text::none() { known(job(one)) } else { waits },
+    ]
+}
+
+/// The job that it runs or ran, or is meant for: by name, else by key.
+pub(crate) fn job(one: &InstanceSummary) -> Option<String> {
+    let title = one.job.as_ref().and_then(|job| job.title.as_ref());
+    let named = title.map(|title| format!("{} {}", title.repository, title.name));
+    named.or_else(|| one.key().map(|key| key.to_string()))
 }
 
 fn state(state: State) -> Text {

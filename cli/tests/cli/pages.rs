@@ -104,9 +104,20 @@ fn a_job_is_explained() {
     looks("explain_instance", recorded("explain_instance"), instance);
 }
 
+/// What is one column on other screens stands apart on a wide one.
+#[test]
+fn a_wide_screen_has_room_for_a_machines_market() {
+    let several: InstanceList = read(drawn("list"));
+    let text = instances::list(&several, NOW, Screen { width: Some(160), colour: false });
+    let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+    assert!(longest <= 160, "{text}");
+    compare("list_wide.txt", &text);
+}
+
 #[test]
 fn instances_are_listed_and_shown() {
     looks::<InstanceList>("list", recorded("list"), instances::list);
+    looks::<InstanceList>("list_at_work", recorded("list_at_work"), instances::list);
     let mut several = drawn("list");
     several["unreadable"] = json!(["small-l7-0"]);
     let running = several["instances"].as_array_mut().expect("instances").iter_mut();
@@ -213,7 +224,7 @@ fn each_answer_is_read_as_it_was_written() {
     back::<StackStatus>(&["status", "status_quiet"]);
     back::<JobList>(&["jobs", "jobs_in_part", "jobs_of_a_pool", "jobs_unserved"]);
     back::<AdoptedJobs>(&["jobs_adopted"]);
-    back::<InstanceList>(&["list", "list_in_part"]);
+    back::<InstanceList>(&["list", "list_at_work", "list_in_part"]);
     back::<PhaseList>(&["phases"]);
     back::<ShownInstance>(&["show", "show_planned"]);
     back::<ExplainedJob>(&["explain_job", "explain_job_over"]);

@@ -175,6 +175,7 @@ impl<'a> Key<'a> {
             github_job,
             // For the record of usage.
             ran: _,
+            ran_title: _,
             github_completed_at,
             // No pool of these worlds keeps the machine of a failed job.
             failed: _,

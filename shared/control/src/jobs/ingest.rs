@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
-use muster_domain::instance::{Instance, State};
+use muster_domain::instance::{Instance, JobTitle, State};
 use muster_domain::job::claim::{self, Started};
 use muster_domain::job::run::{self, Doubt};
 use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
@@ -332,6 +332,8 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
             changes.extend(killed_unseen(&taker, now).map(Write::Audit));
             taker.github_started(job.key(), now);
         }
+        let JobEvent { repository, name, .. } = job.last_event.clone();
+        taker.name_job(job.key(), JobTitle { repository, name });
         let (left, spared) = (touched.left.as_deref().cloned(), touched.spared.as_deref().cloned());
         let started = Started { job, taker, left, spared };
         let can_serve = |instance: &Instance, job: &Job| {

@@ -20,7 +20,8 @@ pub use self::last_words::console_text;
 pub use self::listing::{Group, Groups};
 pub use self::phases::{Ages, Pace, Phase, Phases, paces};
 pub use self::record::{
-    DeleteMark, DeleteReason, ErrorDetail, Event, Exit, Order, Runner, StartedJob, Waiting,
+    DeleteMark, DeleteReason, ErrorDetail, Event, Exit, JobTitle, Order, Runner, StartedJob,
+    Waiting,
 };
 pub use self::runner::{ReportError, Start, StartReport};
 pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
@@ -198,6 +199,7 @@ impl Instance {
                 started: None,
                 github_job: None,
                 ran: None,
+                ran_title: None,
                 github_completed_at: None,
                 failed: false,
                 exit: None,

@@ -216,6 +216,15 @@ impl StartedJob {
     }
 }
 
+/// Which job it is, in GitHub's words.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JobTitle {
+    /// `owner/repo`.
+    pub repository: Arc<str>,
+    /// Its name, as the workflow's author wrote it.
+    pub name: Arc<str>,
+}
+
 /// How the runner's agent ended, or why it never started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Exit {
@@ -264,6 +273,9 @@ pub struct Runner {
     /// likes. Kept for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<JobKey>,
+    /// Which one that is, by the same event: who lists machines reads no jobs for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_title: Option<JobTitle>,
     /// When GitHub said `completed` for the job it took.
     pub github_completed_at: Option<Time>,
     /// GitHub says that this job failed.

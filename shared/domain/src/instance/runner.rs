@@ -1,6 +1,6 @@
 //! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
 
-use super::record::{DeleteMark, ErrorDetail, Exit, Runner, StartedJob};
+use super::record::{DeleteMark, ErrorDetail, Exit, JobTitle, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::agent::{AgentInUse, AgentOffer, AgentVersion, TOO_OLD};
@@ -469,6 +469,13 @@ impl Instance {
     fn note_ran(&mut self, job: JobKey) {
         if self.state.is_live() {
             self.runner.ran.get_or_insert(job);
+        }
+    }
+
+    /// Which job the one is that it ran, by the event that says so.
+    pub fn name_job(&mut self, job: JobKey, title: JobTitle) {
+        if self.state.is_live() && self.runner.ran == Some(job) {
+            self.runner.ran_title.get_or_insert(title);
         }
     }
 

@@ -3,9 +3,12 @@
 use muster_control::admin::{Admin, YamlError};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
+use muster_control::jobs::ingest::Ingest;
 use muster_control::ports::{Table, Write};
 use muster_control::reaps::sweep::Sweep;
+use muster_domain::ec2::{Make, Market};
 use muster_domain::instance::ErrorDetail;
+use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Asked;
 use muster_domain::observation::ProviderError;
@@ -16,6 +19,7 @@ use muster_domain::time::Seconds;
 use muster_sim::agenda::MINUTE;
 use serde_json::{Value, json};
 
+use crate::answers::{self, NOW, quiet};
 use crate::bench::{Bench, waiting};
 
 pub(crate) fn ask(bench: &Bench, request: Value) -> Value {
@@ -68,6 +72,26 @@ fn a_list_says_when_it_is_not_all() {
         assert_eq!(answer["more"], json!(more), "{request}");
         assert_eq!(answer.get("hint").is_some(), more, "{request}");
     }
+}
+
+/// Which machines are busy, with what job, of which type, and where.
+#[test]
+fn a_list_says_what_runs_where() {
+    let bench = quiet();
+    let mut row = bench.idle(1).remove(0);
+    let (kind, zone) = (Some("m7i.large".into()), Some("us-east-1a".into()));
+    row.make = Make { kind, zone, market: Some(Market::Spot) };
+    bench.store(std::slice::from_ref(&row));
+    let starts = JobEvent {
+        status: JobStatus::InProgress,
+        runner: Some(row.runner_name()),
+        runner_id: row.runner.id,
+        ..waiting(7, NOW - Seconds(90)).last_event
+    };
+    let (door, settings) = (&bench.door, &bench.door.sim.settings);
+    let ingest = Ingest { context: Context::new(door, &(), &(), &(), settings) };
+    bench.drive(ingest.fold(&starts, NOW - Seconds(60))).expect("stored");
+    answers::check(&bench, "list_at_work", json!({ "action": "list" }));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use muster_domain::audit::Audit;
+use muster_domain::ec2::Make;
 use muster_domain::ids::{InstanceName, JobKey, MachineId, PoolName, RunnerId};
-use muster_domain::instance::{Instance, RunnerState, State, Waiting};
+use muster_domain::instance::{Instance, JobTitle, RunnerState, State, Waiting};
 use muster_domain::job::explain;
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, Moved};
@@ -43,12 +44,18 @@ pub struct InstanceSummary {
     pub age_seconds: Seconds,
     /// Its machine, once EC2 has made one.
     pub machine: Option<MachineId>,
+    /// What the machine is.
+    #[serde(flatten)]
+    pub make: Make,
     /// Where its runner is.
     pub runner_state: RunnerState,
     /// GitHub's number of the runner.
     pub runner_id: Option<RunnerId>,
     /// The job that it is meant for.
     pub claim: Option<JobKey>,
+    /// The job that it runs or ran, by GitHub's events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<RanJob>,
     /// What its end waits for.
     pub waiting_for: Option<Waiting>,
     /// Failed launches; once there is a machine, failed terminations.
@@ -62,6 +69,16 @@ pub struct InstanceSummary {
     pub forced: bool,
 }
 
+/// The job of a machine in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RanJob {
+    /// Its key.
+    pub key: JobKey,
+    /// Its repository and name, where the record has them.
+    #[serde(flatten)]
+    pub title: Option<JobTitle>,
+}
+
 impl InstanceSummary {
     /// The instance in short.
     #[must_use]
@@ -73,15 +90,26 @@ impl InstanceSummary {
             since: instance.since(),
             age_seconds: now.since(instance.created_at),
             machine: instance.machine().cloned(),
+            make: instance.make.clone(),
             runner_state: instance.runner.state,
             runner_id: instance.runner.id,
             claim: instance.claim(),
+            job: instance
+                .runner
+                .ran
+                .map(|key| RanJob { key, title: instance.runner.ran_title.clone() }),
             waiting_for: instance.mark().and_then(|mark| mark.waiting.clone()),
             attempts: instance.attempts,
             due_at: instance.due_at(),
             kept_until: instance.kept_until,
             forced: instance.is_forced(),
         }
+    }
+
+    /// The job that it runs or ran, or else is meant for.
+    #[must_use]
+    pub fn key(&self) -> Option<JobKey> {
+        self.job.as_ref().map(|job| job.key).or(self.claim)
     }
 }
 

@@ -19,7 +19,7 @@ pub use self::github::{
 };
 pub use self::listings::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
-    ShownInstance, ShownRunner, UnservedJob, WaitingJob,
+    RanJob, ShownInstance, ShownRunner, UnservedJob, WaitingJob,
 };
 pub use self::orders::{DeleteDryRun, OrderedCanary, OrderedDelete, ShownSwitches, SwitchedNow};
 pub use self::phases::{PhaseList, PoolPhases};
