@@ -81,7 +81,7 @@ pub enum Command {
         #[command(flatten)]
         listing: Listing,
         /// Takes in what is queued in a repository, `OWNER/REPO`: jobs from before the webhook worked
-        #[arg(long, value_name = "OWNER/REPO", conflicts_with_all = ["pool", "limit"])]
+        #[arg(long, value_name = "OWNER/REPO", conflicts_with_all = ["pool", "find", "limit"])]
         adopt: Option<Entity>,
     },
     /// Why a job waits, or an instance is where it is
@@ -355,8 +355,11 @@ pub struct Listing {
     /// Only this pool's
     #[arg(long)]
     pub pool: Option<PoolName>,
-    /// At most so many; of jobs, for each pool
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5000))]
+    /// Only what has this text in it, in whatever case: a name, a repository, a label, a type
+    #[arg(long, value_name = "TEXT")]
+    pub find: Option<String>,
+    /// At most so many [default: 200 on a terminal, else all]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
 }
 

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod failure;
 pub mod handbook;
 pub mod lambda;
+pub mod lists;
 pub mod money;
 pub mod name;
 pub mod page;

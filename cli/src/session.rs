@@ -27,7 +27,7 @@ use muster_control::admin::answers::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, JobList, PhaseList, ShownInstance,
     StackStatus, SwitchedNow,
 };
-use muster_control::admin::{Request, VERSION};
+use muster_control::admin::{JobsRequest, ListRequest, Request, VERSION};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::pool_file::Problem;
@@ -40,6 +40,7 @@ use serde_json::{Value, json};
 use crate::app::door::{Asked, Reply};
 use crate::args::{Command, Doctor, Listing, Muster, Order, Switch};
 use crate::failure::Failure;
+use crate::lists::Pages;
 use crate::name::of_runner;
 use crate::page::Screen;
 use crate::ui::Serving;
@@ -251,6 +252,30 @@ impl<W: World> Session<'_, W> {
         page: impl FnOnce(&T, Time, Screen) -> String,
     ) -> Result<String, Failure> {
         let answer = self.answer(&json!(request)).await?;
+        self.put(what, answer, page)
+    }
+
+    /// The same of a list that comes in pages. A program gets all of it, if it does not say how much.
+    async fn listed<T: DeserializeOwned>(
+        &mut self,
+        what: &'static str,
+        request: &Request,
+        limit: Option<u32>,
+        page: impl FnOnce(&T, Time, Screen) -> String,
+    ) -> Result<String, Failure> {
+        let is_for_people = self.screen.width.is_some() && !self.json;
+        let limit = limit.or(is_for_people.then_some(USUAL_LIMIT));
+        let mut pages = Pages::new(json!(request), limit);
+        while pages.add(self.answer(&pages.request()).await?) {}
+        self.put(what, pages.into_answer(), page)
+    }
+
+    fn put<T: DeserializeOwned>(
+        &self,
+        what: &'static str,
+        answer: Value,
+        page: impl FnOnce(&T, Time, Screen) -> String,
+    ) -> Result<String, Failure> {
         if self.json {
             return Ok(pretty(&answer));
         }
@@ -287,23 +312,35 @@ impl<W: World> Session<'_, W> {
 
     async fn jobs(
         &mut self,
-        Listing { pool, limit }: Listing,
+        Listing { pool, find, limit }: Listing,
         adopt: Option<Entity>,
     ) -> Result<String, Failure> {
-        let limit = limit.unwrap_or(USUAL_LIMIT);
-        let request =
-            Request::Jobs { pool, limit, adopt: adopt.is_some(), repository: adopt.clone() };
-        match adopt {
-            Some(_) => self.shown::<AdoptedJobs>("jobs", request, views::jobs::adopted).await,
-            None => self.shown::<JobList>("jobs", request, views::jobs::list).await,
+        if adopt.is_some() {
+            let request = JobsRequest { adopt: true, repository: adopt, ..JobsRequest::default() };
+            let request = Request::Jobs(request);
+            return self.shown::<AdoptedJobs>("jobs", request, views::jobs::adopted).await;
         }
+        let is_found = find.is_some();
+        let request = Request::Jobs(JobsRequest { pool, q: find, ..JobsRequest::default() });
+        let page = |told: &JobList, now, screen: Screen| match told.is_empty() {
+            true if is_found && screen.width.is_some() => {
+                "No job that waits is like that.\n".into()
+            }
+            _ => views::jobs::list(told, now, screen),
+        };
+        self.listed("jobs", &request, limit, page).await
     }
 
     async fn list(&mut self, listing: Listing, state: Option<&str>) -> Result<String, Failure> {
         let state = state.map(state_of).transpose()?;
-        let Listing { pool, limit } = listing;
-        let request = Request::List { pool, state, limit: limit.unwrap_or(USUAL_LIMIT) };
-        self.shown::<InstanceList>("list", request, views::instances::list).await
+        let Listing { pool, find, limit } = listing;
+        let is_found = find.is_some();
+        let request = Request::List(ListRequest { pool, state, q: find, ..ListRequest::default() });
+        let page = |told: &InstanceList, now, screen: Screen| match told.instances.is_empty() {
+            true if is_found && screen.width.is_some() => "No live instance is like that.\n".into(),
+            _ => views::instances::list(told, now, screen),
+        };
+        self.listed("list", &request, limit, page).await
     }
 
     async fn phases(&mut self, pool: Option<PoolName>) -> Result<String, Failure> {
@@ -421,7 +458,7 @@ impl<W: World> Session<'_, W> {
     }
 }
 
-/// The `limit` of a listing that names none; the function's own.
+/// The `limit` of a listing for people that names none.
 const USUAL_LIMIT: u32 = 200;
 
 fn state_of(text: &str) -> Result<State, Failure> {

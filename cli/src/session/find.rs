@@ -1,7 +1,7 @@
 //! From what the person has to what the function knows.
 
-use muster_control::admin::Request;
-use muster_control::admin::answers::{ExplainedJob, InstanceList, JobList};
+use muster_control::admin::answers::{ExplainedJob, InstanceList, InstanceSummary, JobList};
+use muster_control::admin::{JobsRequest, ListRequest, Request};
 use muster_domain::ids::JobKey;
 use serde_json::Value;
 
@@ -74,14 +74,14 @@ impl<W: World> Session<'_, W> {
     }
 
     async fn known(&mut self, job: u64) -> Result<Option<JobKey>, Failure> {
-        let waiting = Request::Jobs { pool: None, limit: SEARCHED, adopt: false, repository: None };
+        let waiting = Request::Jobs(JobsRequest { limit: SEARCHED, ..JobsRequest::default() });
         let waiting: JobList = self.asked("jobs", waiting).await?;
         if let Some(found) = waiting.jobs.iter().find(|one| one.job.job == job) {
             return Ok(Some(found.job));
         }
-        let live = Request::List { pool: None, state: None, limit: SEARCHED };
+        let live = Request::List(ListRequest { limit: SEARCHED, ..ListRequest::default() });
         let live: InstanceList = self.asked("list", live).await?;
-        Ok(live.instances.iter().filter_map(|one| one.claim).find(|key| key.job == job))
+        Ok(live.instances.iter().filter_map(InstanceSummary::key).find(|key| key.job == job))
     }
 
     async fn number(&mut self, address: &Address, path: &str, at: &str) -> Result<u64, Failure> {

@@ -2,7 +2,7 @@
 //! before each step, so it goes on wherever it was stopped.
 
 use muster_control::admin::answers::{AdoptedJobs, JobList, RepositoryList, StackStatus};
-use muster_control::admin::{GithubRequest, Request};
+use muster_control::admin::{GithubRequest, JobsRequest, Request};
 use muster_domain::ids::Entity;
 use muster_domain::time::Seconds;
 use muster_sigv4::Call;
@@ -364,7 +364,7 @@ impl<W: World> Session<'_, W> {
         }
         let status = Request::Status { github: false };
         let status: StackStatus = self.asked("status", status).await?;
-        let jobs = Request::Jobs { pool: None, limit: 20, adopt: false, repository: None };
+        let jobs = Request::Jobs(JobsRequest { limit: 20, ..JobsRequest::default() });
         let jobs: JobList = self.asked("jobs", jobs).await?;
         let page = views::setup::first_job(&status, &jobs, seen.as_ref(), &left, self.screen);
         Ok(format!("{app}\n{page}"))
@@ -387,8 +387,12 @@ impl<W: World> Session<'_, W> {
 
     async fn take_in(&mut self, repository: Entity) -> Result<(), Failure> {
         let name = repository.clone();
-        let request =
-            Request::Jobs { pool: None, limit: 20, adopt: true, repository: Some(repository) };
+        let request = Request::Jobs(JobsRequest {
+            limit: 20,
+            adopt: true,
+            repository: Some(repository),
+            ..JobsRequest::default()
+        });
         let adopted: AdoptedJobs = self.asked("jobs", request).await?;
         self.world.say(&format!("✓ {} of {name} taken in", count(adopted.taken_in.len(), "job")));
         Ok(())

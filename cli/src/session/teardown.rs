@@ -1,8 +1,8 @@
 //! `teardown`: what knows about the machines goes last. The stack's state says how far it is, so it
 //! goes on wherever it was stopped.
 
-use muster_control::admin::Request;
 use muster_control::admin::answers::{InstanceList, StackStatus};
+use muster_control::admin::{ListRequest, Request};
 use muster_sigv4::Call;
 use serde_json::json;
 
@@ -83,7 +83,7 @@ impl<W: World> Session<'_, W> {
     async fn no_instances(&mut self) -> Result<(), Failure> {
         let mut told = String::new();
         loop {
-            let request = Request::List { pool: None, state: None, limit: 200 };
+            let request = Request::List(ListRequest::default());
             let list: InstanceList = self.asked("list", request).await?;
             let status = json!(Request::Status { github: false });
             let status: StackStatus = read("status", self.answer(&status).await?)?;

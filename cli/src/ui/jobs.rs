@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use muster_control::admin::answers::{InstanceSummary, JobList, UnservedJob, WaitingJob};
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
 use muster_domain::instance::RunnerState;
+use muster_domain::launch::verdict::WaitReason;
 use muster_domain::time::{Seconds, Time};
 
 use super::find::{Found, pager, search};
@@ -24,6 +25,8 @@ pub(super) struct Row<'a> {
     labels: String,
     pool: Option<&'a PoolName>,
     age: Seconds,
+    /// A word of few, of a job that waits.
+    reason: Option<WaitReason>,
     why: String,
     claim: Option<&'a InstanceName>,
 }
@@ -85,6 +88,7 @@ pub(super) fn waiting(one: &WaitingJob, now: Time) -> Row<'_> {
         labels: labels(&one.labels),
         pool: one.pool.as_ref(),
         age: one.age_seconds,
+        reason: one.waits_for,
         why,
         claim: one.claim.as_ref(),
     }
@@ -98,6 +102,7 @@ pub(super) fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> Row<'a> {
         labels: labels(&one.labels),
         pool: one.pool.as_ref(),
         age: one.age_seconds,
+        reason: None,
         why: one.reason.clone(),
         claim: None,
     }
@@ -112,6 +117,7 @@ fn running(one: &InstanceSummary, now: Time) -> Option<Row<'_>> {
         labels: String::new(),
         pool: Some(&one.pool),
         age: now.since(one.since),
+        reason: None,
         why: "it runs".to_owned(),
         claim: Some(&one.name),
     })
@@ -119,8 +125,9 @@ fn running(one: &InstanceSummary, now: Time) -> Option<Row<'_>> {
 
 impl Row<'_> {
     /// What a search looks at.
-    fn words(&self) -> [String; 3] {
-        [self.name.clone(), self.key.to_string(), self.labels.clone()]
+    fn words(&self) -> [String; 4] {
+        let reason = self.reason.map_or("", WaitReason::as_str).to_owned();
+        [self.name.clone(), self.key.to_string(), self.labels.clone(), reason]
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
     let fits = |one: &&InstanceSummary| {
         let of_kind = KINDS.iter().find(|(word, ..)| *word == kind);
         let is_kind = of_kind.map_or(one.state.as_str() == kind, |(.., is)| is(one));
-        is_kind && filter.has_pool(one.pool.as_str()) && filter.has_text(&words(one))
+        is_kind && filter.has_pool(one.pool.as_str()) && filter.has_text(&one.words())
     };
     let count =
         |is: fn(&InstanceSummary) -> bool| list.instances.iter().filter(|one| is(one)).count();
@@ -71,22 +71,6 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
             }
         }
     })
-}
-
-/// What a search looks at.
-fn words(one: &InstanceSummary) -> [String; 7] {
-    let machine = one.machine.as_ref().map(ToString::to_string);
-    let market = one.make.market.map(|market| market.to_string());
-    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    [
-        one.name.to_string(),
-        machine.unwrap_or_default(),
-        one.key().map(|key| key.to_string()).unwrap_or_default(),
-        instances::job(one).unwrap_or_default(),
-        text(one.make.kind.as_deref()),
-        text(one.make.zone.as_deref()),
-        market.unwrap_or_default(),
-    ]
 }
 
 fn table(found: &Found<'_, InstanceSummary>, now: Time) -> Markup {

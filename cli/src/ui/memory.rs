@@ -7,7 +7,8 @@ use muster_control::admin::answers::{
     ShownGithub, ShownInstance, ShownPools, StackStatus, WaitsList,
 };
 use muster_control::admin::{
-    AuditRequest, CostsRequest, GithubRequest, PoolsRequest, Request, WaitsRequest,
+    AuditRequest, CostsRequest, GithubRequest, JobsRequest, ListRequest, PoolsRequest, Request,
+    WaitsRequest,
 };
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::time::{Seconds, Time};
@@ -17,10 +18,11 @@ use serde_json::{Value, json};
 
 use crate::args::Dead;
 use crate::failure::Failure;
+use crate::lists::Pages;
 use crate::views::dead_letters::{Letters, Queue};
 
-/// A whole list: the function's own bound.
-pub(super) const LIMIT: u32 = 5_000;
+/// The most rows of a list that a page is made of.
+const ROWS: u32 = 20_000;
 /// Lines of a day.
 const LINES: u32 = 1_000;
 /// What nobody has asked for in this time is forgotten.
@@ -57,6 +59,8 @@ pub enum Question {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     Function(Value),
+    /// The function, page by page.
+    Pages(Pages),
     /// SQS, about one queue's messages or about how many there are.
     Queues(Option<Dead>),
 }
@@ -85,11 +89,9 @@ impl Question {
             Self::Overview => Request::Overview,
             Self::GitHub => Request::Github(GithubRequest::default()),
             Self::Status => Request::Status { github: false },
-            Self::List => Request::List { pool: None, state: None, limit: LIMIT },
+            Self::List => return whole(&Request::List(ListRequest::default())),
             Self::Show(name) => Request::Show { name: name.clone(), github: false },
-            Self::Jobs => {
-                Request::Jobs { pool: None, limit: LIMIT, adopt: false, repository: None }
-            }
+            Self::Jobs => return whole(&Request::Jobs(JobsRequest::default())),
             Self::Explain(key) => Request::Explain { job: Some(*key), name: None },
             Self::Pools => Request::Pools(PoolsRequest::default()),
             Self::History => {
@@ -156,6 +158,11 @@ impl Question {
             Self::Letters(_) => Told::Letters(read("dead letters", answer)?),
         })
     }
+}
+
+/// A list, with all its pages.
+fn whole(request: &Request) -> Asked {
+    Asked::Pages(Pages::new(json!(request), Some(ROWS)))
 }
 
 /// The first moment of a day of UTC.

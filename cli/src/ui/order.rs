@@ -1,16 +1,17 @@
 //! What can be ordered on a page, as a request and as a command line.
 
 use muster_control::admin::{
-    CanaryRequest, DeleteRequest, GithubRequest, HookOrder, PoolsRequest, Request, Rotated,
-    SwitchRequest, To,
+    CanaryRequest, DeleteRequest, GithubRequest, HookOrder, JobsRequest, PoolsRequest, Request,
+    Rotated, SwitchRequest, To,
 };
 use muster_domain::ids::{Entity, EntityKind, InstanceName, PoolName};
 use serde_json::{Value, json};
 
 use super::fields::{Fields, address};
-use super::memory::{LIMIT, Question};
+use super::memory::Question;
 use super::page::{Filter, Page};
 use crate::args::Dead;
+use crate::lists::MOST;
 
 /// An order, without its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -318,12 +319,12 @@ impl Order {
             Self::Hook(_) if dry_run => return None,
             Self::Hook(hook) => Request::Github(hook.request(by)),
             Self::Adopt { .. } if dry_run => return None,
-            Self::Adopt { repository } => Request::Jobs {
-                pool: None,
-                limit: LIMIT,
+            Self::Adopt { repository } => Request::Jobs(JobsRequest {
+                limit: MOST,
                 adopt: true,
                 repository: Some(repository.clone()),
-            },
+                ..JobsRequest::default()
+            }),
             Self::Switch { what, to } => {
                 let mut request =
                     SwitchRequest { launches: None, deletes: None, pools: [].into(), reason, by };

@@ -8,12 +8,13 @@ use super::more;
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{clock, span};
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 7] = [
     Column::text("JOB"),
     Column::whole("KEY"),
     Column::text("LABELS").from(110),
     Column::whole("POOL"),
     Column::whole("WAITS"),
+    Column::whole("FOR").from(130),
     Column::text("WHY").at_least(24),
 ];
 
@@ -35,7 +36,7 @@ pub fn list(answer: &JobList, now: Time, screen: Screen) -> String {
         rows.extend(unserved.iter().chain(waiting_for_approval).map(row_of_another));
         page.table(&COLUMNS, rows);
     } else {
-        if jobs.is_empty() {
+        if jobs.is_empty() && !truncated.more {
             page.line(["No job waits.".into()]);
         } else {
             waiting(&mut page, jobs, now);
@@ -101,6 +102,7 @@ fn row(job: &WaitingJob, now: Time) -> Vec<Text> {
         Text::from(labels(&job.labels)),
         job.pool.as_ref().map_or_else(Text::none, |pool| pool.as_str().into()),
         Text::from(span(job.age_seconds)),
+        job.waits_for.map_or_else(Text::none, |reason| reason.as_str().into()),
         why(job, now),
     ]
 }
@@ -109,6 +111,7 @@ fn row(job: &WaitingJob, now: Time) -> Vec<Text> {
 fn row_of_another(job: &UnservedJob) -> Vec<Text> {
     let mut row = other(job);
     row.insert(3, Text::none());
+    row.insert(5, Text::none());
     row
 }
 

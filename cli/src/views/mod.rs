@@ -60,9 +60,10 @@ pub fn sentences(said: &[String], screen: Screen) -> String {
 
 /// What stands below a list that is not whole; for people.
 fn more(page: &mut Page, more: &More) {
-    if let Some(hint) = more.hint.as_deref().filter(|_| !page.is_piped()) {
+    if more.more && !page.is_piped() {
         page.gap();
-        page.marked([(Text::new("…", Look::Dim), Text::new(told(hint), Look::Dim))]);
+        let hint = "Not all are shown: a larger --limit shows more, --find and --pool narrow it.";
+        page.marked([(Text::new("…", Look::Dim), Text::new(hint, Look::Dim))]);
     }
 }
 

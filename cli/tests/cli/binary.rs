@@ -160,7 +160,7 @@ fn an_answer_goes_to_stdout_and_the_call_is_signed() {
     assert!(request.contains("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/"), "{request}");
     assert!(request.contains("/us-east-1/lambda/aws4_request"), "{request}");
     let body =
-        r#"{"action":"jobs","adopt":false,"limit":200,"pool":null,"repository":null,"version":1}"#;
+        r#"{"action":"jobs","adopt":false,"limit":5000,"pool":null,"repository":null,"version":1}"#;
     assert!(request.ends_with(body), "{request}");
 }
 

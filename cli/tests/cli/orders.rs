@@ -87,6 +87,27 @@ fn switches_take_many_names() {
     );
 }
 
+/// A program gets all that there is, and a person what a screen holds.
+#[test]
+fn lists_are_asked_for_page_by_page() {
+    let first = recorded("list_in_part");
+    let mut last = recorded("list");
+    last["instances"].as_array_mut().expect("a list").remove(0);
+    let none = json!({ "ok": true, "instances": [], "unreadable": [], "more": false });
+    let pages = || Fake::of([first.clone(), last.clone()]);
+    told(
+        "run_lists",
+        [
+            (Fake { width: None, ..pages() }, vec!["list"]),
+            (Fake { width: None, ..pages() }, vec!["list", "--json"]),
+            (pages(), vec!["list", "--find", "SMALL"]),
+            (Fake::of([first.clone()]), vec!["list", "--limit", "1"]),
+            (Fake::of([none]), vec!["list", "--find", "gpu"]),
+            (Fake::of([recorded("jobs_in_part")]), vec!["jobs", "--find", "acme", "--limit", "4"]),
+        ],
+    );
+}
+
 #[test]
 fn every_name_finds_its_job_or_instance() {
     let (jobs, list) = (recorded("jobs"), recorded("list"));

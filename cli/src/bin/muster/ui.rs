@@ -148,6 +148,10 @@ impl Ui {
     async fn find(&self, question: &Question) -> Result<Value, Failure> {
         match question.asked(now()) {
             Asked::Function(request) => self.ask(&request).await,
+            Asked::Pages(mut pages) => {
+                while pages.add(self.ask(&pages.request()).await?) {}
+                Ok(pages.into_answer())
+            }
             Asked::Queues(queue) => {
                 let mut aws = self.aws.lock().await.refreshed().await?;
                 let stack = aws.stack.clone();

@@ -12,7 +12,7 @@ use muster_domain::time::Time;
 
 use super::DynamoTable;
 use super::keys::{self, Place};
-use super::read::Range;
+use super::read::{Range, Reader};
 use super::row::prefix;
 use crate::error::text;
 use crate::item::Item;
@@ -63,6 +63,10 @@ impl Instances for DynamoTable {
         page: Option<String>,
     ) -> Result<Page<Stored<Instance>>, ReadError> {
         self.reader().listing(&live(pool), page).await
+    }
+
+    fn after_instance(&self, last: &Instance) -> Result<String, ReadError> {
+        Reader::after(last, [keys::LIVE_POOL, keys::LIVE_ORDER], &self.timings)
     }
 
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {

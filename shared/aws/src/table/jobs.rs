@@ -1,14 +1,14 @@
 //! Jobs.
 
 use futures_util::future::try_join;
-use muster_control::ports::{Jobs, ReadError};
+use muster_control::ports::{JobGroup, Jobs, Page, ReadError};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::job::Job;
 use muster_domain::stored::Stored;
 
 use super::DynamoTable;
 use super::keys::{self, Place};
-use super::read::Range;
+use super::read::{Range, Reader};
 
 impl Jobs for DynamoTable {
     async fn job(&self, key: JobKey) -> Result<Option<Stored<Job>>, ReadError> {
@@ -20,7 +20,7 @@ impl Jobs for DynamoTable {
     }
 
     async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
-        self.listed(waiting(pool).starting_with(keys::WAITING_ORDER, keys::FREE), Some(limit)).await
+        self.listed(free(pool), Some(limit)).await
     }
 
     async fn waiting_jobs(
@@ -29,10 +29,27 @@ impl Jobs for DynamoTable {
         limit: u32,
     ) -> Result<Vec<Stored<Job>>, ReadError> {
         // Two ranges, so that many jobs without a claim do not hide the oldest of those with one.
-        let held = waiting(pool).starting_with(keys::WAITING_ORDER, keys::HELD);
         let (free, held) =
-            try_join(self.demand(pool, limit), self.listed(held, Some(limit))).await?;
+            try_join(self.demand(pool, limit), self.listed(held(pool), Some(limit))).await?;
         Ok([free, held].concat())
+    }
+
+    async fn jobs_of(
+        &self,
+        group: &JobGroup,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Job>>, ReadError> {
+        let range = match group {
+            JobGroup::Free(pool) => free(pool),
+            JobGroup::Claimed(pool) => held(pool),
+            JobGroup::Unmatched => apart(keys::NO_POOL),
+            JobGroup::Gated => apart(keys::GATED),
+        };
+        self.reader().listing(&range, page).await
+    }
+
+    fn after_job(&self, _: &JobGroup, last: &Job) -> Result<String, ReadError> {
+        Reader::after(last, [keys::WAITING_POOL, keys::WAITING_ORDER], &self.timings)
     }
 
     async fn count_waiting_jobs(&self, pool: &PoolName) -> Result<usize, ReadError> {
@@ -58,6 +75,14 @@ impl Jobs for DynamoTable {
 
 fn waiting(pool: &PoolName) -> Range {
     Range::new(keys::POOL_INDEX, keys::WAITING_POOL, pool.as_str().to_owned())
+}
+
+fn free(pool: &PoolName) -> Range {
+    waiting(pool).starting_with(keys::WAITING_ORDER, keys::FREE)
+}
+
+fn held(pool: &PoolName) -> Range {
+    waiting(pool).starting_with(keys::WAITING_ORDER, keys::HELD)
 }
 
 /// Jobs that stand in the index beside those of the pools.

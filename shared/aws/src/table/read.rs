@@ -10,6 +10,7 @@ use muster_control::causes::with_causes;
 use muster_control::ports::{Page, ReadError, Unavailable};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -262,6 +263,20 @@ impl Reader<'_> {
         add(&mut page, items);
         page.next = last.map(|key| write_token(&Position::at(0, Some(key)))).transpose()?;
         Ok(page)
+    }
+
+    /// The page of a listing that begins behind a record: what DynamoDB says of its last item, made
+    /// of the record's own marks.
+    pub(crate) fn after<R: Record>(
+        record: &R,
+        index: [&str; 2],
+        timings: &Timings,
+    ) -> Result<String, ReadError> {
+        let marks = record.marks(timings).into_iter();
+        let marks = marks.filter(|(name, _)| index.contains(name));
+        let mut key: Item = marks.map(|(name, value)| (name.to_owned(), value)).collect();
+        key.insert(R::PLACE.key().to_owned(), s(record.key()));
+        write_token(&Position::at(0, Some(key)))
     }
 
     /// One page of what is due.

@@ -67,7 +67,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         now: Time,
     ) -> Result<PlannedLaunch, AdminError> {
         let Context { settings, .. } = self.context;
-        let (read, conditions) = self.looked(pool, now).await?;
+        let (read, conditions, _) = self.looked(pool, now).await?;
         let view = View {
             stack: &settings.stack,
             pool,

@@ -8,6 +8,8 @@ mod delete;
 mod error;
 mod github;
 mod hook;
+mod listings;
+mod pages;
 mod phases;
 mod pools;
 mod repositories;
@@ -31,8 +33,8 @@ pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{
     AppId, AuditRequest, CanaryRequest, ConnectApp, CostsRequest, CreateApp, DeleteRequest,
-    GithubRequest, HookOrder, LinesRequest, PoolsRequest, Request, Rotated, SwitchRequest, To,
-    VERSION, WaitsRequest, read,
+    GithubRequest, HookOrder, JobsRequest, LinesRequest, ListRequest, PoolsRequest, Request,
+    Rotated, SwitchRequest, To, VERSION, WaitsRequest, read,
 };
 pub use self::status::wanted;
 use crate::causes::Cause;
@@ -72,20 +74,21 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
 
     async fn act(&self, request: Request, now: Time) -> Result<Answer, AdminError> {
         match request {
-            Request::List { pool, state, limit } => {
-                self.list(pool.as_ref(), state, limit, now).await
-            }
+            Request::List(request) => self.list(&request, now).await,
             Request::Show { name, github } => self.show(&name, github, now).await,
             Request::Phases { pool } => self.phases(pool.as_ref()).await,
             Request::Delete(order) => self.delete(&order, now).await,
             Request::Canary(order) => self.canary(&order, now).await,
-            Request::Jobs { pool, limit, adopt: false, repository: None } => {
-                self.jobs(pool.as_ref(), limit, now).await
+            Request::Jobs(request @ JobsRequest { adopt: false, repository: None, .. }) => {
+                self.jobs(&request, now).await
             }
-            Request::Jobs { adopt: true, repository: Some(repository), pool: None, .. } => {
-                self.adopt(&repository, now).await
-            }
-            Request::Jobs { .. } => Err(AdminError::new(
+            Request::Jobs(JobsRequest {
+                adopt: true,
+                repository: Some(repository),
+                pool: None,
+                ..
+            }) => self.adopt(&repository, now).await,
+            Request::Jobs(_) => Err(AdminError::new(
                 AdminErrorCode::BadRequest,
                 "\"adopt\" and \"repository\" (owner/repo) go together, without \"pool\"",
             )),

@@ -25,17 +25,7 @@ const KEPT: [(&str, usize); 2] = [("by", 100), ("reason", 1000)];
 #[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Live instances.
-    List {
-        /// Of this pool only.
-        #[serde(default)]
-        pool: Option<PoolName>,
-        /// In this state only.
-        #[serde(default)]
-        state: Option<State>,
-        /// At most so many.
-        #[serde(default = "usual_limit")]
-        limit: u32,
-    },
+    List(ListRequest),
     /// One instance, whole, with its audit trail.
     Show {
         /// Its name, or its machine's id.
@@ -55,20 +45,7 @@ pub enum Request {
     /// Has a machine launched that no job needs.
     Canary(CanaryRequest),
     /// Waiting jobs.
-    Jobs {
-        /// Of this pool only.
-        #[serde(default)]
-        pool: Option<PoolName>,
-        /// At most so many of a pool, with and without a claim each.
-        #[serde(default = "usual_limit")]
-        limit: u32,
-        /// Takes in what is queued in a repository, for jobs whose event never came.
-        #[serde(default)]
-        adopt: bool,
-        /// The repository (`owner/repo`) that `adopt` is about.
-        #[serde(default)]
-        repository: Option<Entity>,
-    },
+    Jobs(JobsRequest),
     /// Why a job or an instance is where it is.
     Explain {
         /// A job key.
@@ -101,6 +78,65 @@ pub enum Request {
         #[serde(default)]
         github: bool,
     },
+}
+
+/// Which live instances.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListRequest {
+    /// Of this pool only.
+    #[serde(default)]
+    pub pool: Option<PoolName>,
+    /// In this state only.
+    #[serde(default)]
+    pub state: Option<State>,
+    /// Only what has this text, in whatever case: a name, a machine, a job, a type or a zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q: Option<String>,
+    /// At most so many.
+    #[serde(default = "usual_limit")]
+    pub limit: u32,
+    /// `next` of the answer before, with the same request otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
+}
+
+impl Default for ListRequest {
+    fn default() -> Self {
+        Self { pool: None, state: None, q: None, limit: USUAL_LIMIT, page: None }
+    }
+}
+
+/// Which jobs that wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobsRequest {
+    /// Of this pool only.
+    #[serde(default)]
+    pub pool: Option<PoolName>,
+    /// Only what has this text, in whatever case: a repository, a name, a label, an
+    /// instance or what it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q: Option<String>,
+    /// At most so many.
+    #[serde(default = "usual_limit")]
+    pub limit: u32,
+    /// `next` of the answer before, with the same request otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
+    /// Takes in what is queued in a repository, for jobs whose event never came.
+    #[serde(default)]
+    pub adopt: bool,
+    /// The repository (`owner/repo`) that `adopt` is about.
+    #[serde(default)]
+    pub repository: Option<Entity>,
+}
+
+impl Default for JobsRequest {
+    fn default() -> Self {
+        let limit = USUAL_LIMIT;
+        Self { pool: None, q: None, limit, page: None, adopt: false, repository: None }
+    }
 }
 
 /// Which lines of the audit trail.
@@ -183,7 +219,7 @@ pub struct LinesRequest {
 
 /// The `limit` of a listing whose request names none.
 const USUAL_LIMIT: u32 = 200;
-/// The largest `limit`: what fits into the 6 MB of Lambda's answer.
+/// The largest `limit`. What does not fit into Lambda's answer is on the next page.
 pub(super) const MAX_LIMIT: u32 = 5_000;
 
 const fn usual_limit() -> u32 {

@@ -28,8 +28,8 @@ pub use self::setup::{
     SigningSecret,
 };
 pub use self::table::{
-    CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,
-    Usage,
+    CommitError, Instances, JobGroup, Jobs, LaunchConditions, Launches, Operations, Page,
+    ReadError, Table, Usage,
 };
 pub use self::unavailable::Unavailable;
 pub use self::write::Write;

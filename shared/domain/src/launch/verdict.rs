@@ -17,7 +17,7 @@ mod trouble;
 pub mod withheld;
 
 pub use self::conditions::Conditions;
-pub use self::reason::WaitReason;
+pub use self::reason::{Wait, WaitReason};
 use crate::ids::Entity;
 use crate::instance::Instance;
 use crate::job::Job;

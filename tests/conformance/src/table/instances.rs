@@ -49,6 +49,18 @@ pub(super) async fn live_instances_come_in_pages_and_each_once<W: TableWorld>(wo
     assert_eq!(each_once(found).len(), 60);
 }
 
+/// Whoever takes a part of a page goes on behind it.
+pub(super) async fn a_listing_goes_on_behind_any_instance<W: TableWorld>(world: &W) {
+    let all = [running(1, None), running(2, Some(key(2))), failed(3, None), ending(4, 50)];
+    put(world, &all.each_ref()).await;
+    let whole = world.table().live_instances(&pool(), None).await.expect("read").items;
+    for (index, last) in whole.iter().enumerate() {
+        let page = world.table().after_instance(last).expect("a page");
+        let rest = world.table().live_instances(&pool(), Some(page)).await.expect("read");
+        assert_eq!(names(&rest.items), names(&whole[index + 1..]), "after {index}");
+    }
+}
+
 pub(super) async fn a_deleted_instance_is_not_live<W: TableWorld>(world: &W) {
     let (gone, stays) = (running(1, None), running(2, None));
     put(world, &[&gone, &stays]).await;

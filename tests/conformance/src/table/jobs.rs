@@ -1,7 +1,7 @@
 //! Listings of jobs and launches.
 
 use super::*;
-use muster_control::ports::{Jobs, Launches};
+use muster_control::ports::{JobGroup, Jobs, Launches};
 
 async fn queue<W: TableWorld>(world: &W, jobs: &[&Job]) {
     for job in jobs {
@@ -84,6 +84,30 @@ pub(super) async fn waiting_jobs_come_with_and_without_a_claim<W: TableWorld>(wo
     let found = world.table().waiting_jobs(&pool(), 10).await.expect("read");
     assert_eq!(numbers(&found), [3, 5, 1, 2]);
     assert_eq!(world.table().count_waiting_jobs(&pool()).await, Ok(4));
+}
+
+/// Each group in its order, and from any of its jobs on.
+pub(super) async fn groups_of_jobs_are_listed_from_any_job_on<W: TableWorld>(world: &W) {
+    let claim = |n: u64| Job { claim: Some(planned(1, None).name), ..queued(n) };
+    let unmatched = |n| Job { pool: None, unmatched: Some("labels".into()), ..queued(n) };
+    let gated = |n| fold(None, event(n, JobStatus::Waiting), at(u32::try_from(n).expect("small")));
+    queue(world, &[&queued(5), &claim(2), &queued(3), &claim(1), &unmatched(7), &gated(9)]).await;
+    queue(world, &[&queued(4), &unmatched(6), &gated(8)]).await;
+    for (group, expected) in [
+        (JobGroup::Free(pool()), &[3, 4, 5][..]),
+        (JobGroup::Claimed(pool()), &[1, 2]),
+        (JobGroup::Unmatched, &[6, 7]),
+        (JobGroup::Gated, &[8, 9]),
+        (JobGroup::Free(other_pool()), &[]),
+    ] {
+        let whole = world.table().jobs_of(&group, None).await.expect("read").items;
+        assert_eq!(numbers(&whole), expected, "{group:?}");
+        for (index, last) in whole.iter().enumerate() {
+            let page = world.table().after_job(&group, last).expect("a page");
+            let rest = world.table().jobs_of(&group, Some(page)).await.expect("read").items;
+            assert_eq!(numbers(&rest), expected[index + 1..], "{group:?} after {index}");
+        }
+    }
 }
 
 pub(super) async fn waiting_jobs_are_those_of_the_pool<W: TableWorld>(world: &W) {

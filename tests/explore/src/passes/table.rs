@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use muster_control::notices::Notices;
 use muster_control::ports::{
-    CommitError, Instances, Jobs, LaunchConditions, Launches, Operations, Page, ReadError, Table,
-    Usage, Write,
+    CommitError, Instances, JobGroup, Jobs, LaunchConditions, Launches, Operations, Page,
+    ReadError, Table, Usage, Write,
 };
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
@@ -70,6 +70,9 @@ impl Instances for Replayed<'_> {
     ) -> Read<Page<Stored<Instance>>> {
         unreachable!("no pass of this world lists")
     }
+    fn after_instance(&self, _: &Instance) -> Read<String> {
+        unreachable!("no pass of this world lists")
+    }
     async fn free_instances(&self, _: &PoolName) -> Read<Vec<Stored<Instance>>> {
         unreachable!("the pool keeps no runner idle")
     }
@@ -102,6 +105,12 @@ impl Jobs for Replayed<'_> {
     }
     async fn waiting_jobs(&self, _: &PoolName, _: u32) -> Read<Vec<Stored<Job>>> {
         Ok(Vec::new())
+    }
+    async fn jobs_of(&self, _: &JobGroup, _: Option<String>) -> Read<Page<Stored<Job>>> {
+        unreachable!("the admin function alone asks")
+    }
+    fn after_job(&self, _: &JobGroup, _: &Job) -> Read<String> {
+        unreachable!("the admin function alone asks")
     }
     async fn count_waiting_jobs(&self, _: &PoolName) -> Read<usize> {
         unreachable!("the admin function alone counts")

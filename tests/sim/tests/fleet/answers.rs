@@ -226,7 +226,7 @@ fn lists() {
     unserved(&bench);
     check(&bench, "jobs_unserved", json!({ "action": "jobs" }));
     bench.put(&[Change::create(third).into()]);
-    check(&bench, "jobs_in_part", json!({ "action": "jobs", "limit": 1 }));
+    check(&bench, "jobs_in_part", json!({ "action": "jobs", "limit": 4 }));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What operators are shown of many records.
 
+use std::collections::BTreeSet;
+
 use muster_control::admin::{Admin, YamlError};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
@@ -8,7 +10,7 @@ use muster_control::ports::{Table, Write};
 use muster_control::reaps::sweep::Sweep;
 use muster_domain::ec2::{Make, Market};
 use muster_domain::instance::ErrorDetail;
-use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::job::{Approval, JobEvent, JobStatus};
 use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::trouble::Asked;
 use muster_domain::observation::ProviderError;
@@ -17,6 +19,7 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
 use muster_sim::agenda::MINUTE;
+use muster_sim::schedule;
 use serde_json::{Value, json};
 
 use crate::answers::{self, NOW, quiet};
@@ -70,7 +73,110 @@ fn a_list_says_when_it_is_not_all() {
         let answer = ask(&bench, request.clone());
         assert_eq!(answer["instances"].as_array().map(Vec::len), Some(shown), "{request}");
         assert_eq!(answer["more"], json!(more), "{request}");
-        assert_eq!(answer.get("hint").is_some(), more, "{request}");
+        assert_eq!(answer.get("next").is_some(), more, "{request}");
+    }
+}
+
+/// All pages of a list, and how many there were.
+fn all(bench: &Bench, request: &Value, list: &str) -> (Vec<Value>, usize) {
+    let (mut rows, mut request) = (Vec::new(), request.clone());
+    for pages in 1.. {
+        let answer = ask(bench, request.clone());
+        let found = answer[list].as_array().unwrap_or_else(|| panic!("{answer}"));
+        rows.extend(found.iter().cloned());
+        request["page"] = answer["next"].clone();
+        if request["page"].is_null() {
+            return (rows, pages);
+        }
+    }
+    unreachable!("it ends")
+}
+
+fn each_once(rows: &[Value], name: &str) -> usize {
+    let names: BTreeSet<String> = rows.iter().map(|row| row[name].to_string()).collect();
+    assert_eq!(names.len(), rows.len(), "one of them twice");
+    names.len()
+}
+
+/// A fleet of hundreds of machines, for a script that must see all of them.
+#[test]
+fn pages_have_each_instance_of_all_pools_once() {
+    let bench = quiet();
+    let mut rows = bench.idle(250);
+    rows.iter_mut().skip(130).for_each(|row| row.pool = "own".parse().expect("a pool"));
+    bench.store(&rows);
+    let list = |more: Value| {
+        let mut request = json!({"version": 1, "action": "list"});
+        request.as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
+        request
+    };
+    for (request, count, pages) in [
+        (list(json!({"limit": 1000})), 250, 1),
+        (list(json!({"limit": 100})), 250, 3),
+        (list(json!({"limit": 7})), 250, 36),
+        (list(json!({"limit": 50, "pool": "own"})), 120, 3),
+        // 24, 124, 224, and 240 to 249.
+        (list(json!({"limit": 4, "q": "-L24"})), 11, 3),
+        (list(json!({"limit": 4, "q": "no such text"})), 0, 1),
+    ] {
+        let (rows, asked) = all(&bench, &request, "instances");
+        assert_eq!((each_once(&rows, "name"), asked), (count, pages), "{request}");
+    }
+    let next = ask(&bench, list(json!({"limit": 200})))["next"].clone();
+    for (page, part) in [(json!("200"), "take it whole"), (next, "does not list")] {
+        let refused = ask(&bench, list(json!({"pool": "small", "page": page})));
+        assert_eq!(refused["error"]["code"], "bad_request", "{refused}");
+        assert!(refused["error"]["message"].to_string().contains(part), "{refused}");
+    }
+}
+
+/// Whatever they wait for, and with the reason that they have in a list that is whole: what comes
+/// before takes its room, on whatever page it is.
+#[test]
+fn pages_have_each_waiting_job_once() {
+    let bench = Bench::of(vec![schedule::pool("small", &["linux"], 5, "spot", None)]);
+    for n in 0..30 {
+        let ago = Seconds(100 - u32::try_from(n).expect("few"));
+        let mut job = waiting(n, NOW - ago);
+        match n % 10 {
+            0 => job.claim = Some(format!("small-l{n}-0").parse().expect("a name")),
+            1 => (job.pool, job.unmatched) = (None, Some("no pool has the label".to_owned())),
+            2 => job.approval = Some(Approval::Closed(bench.door.now())),
+            _ => job.last_event.repository = format!("acme/app{}", n % 3).into(),
+        }
+        bench.put(&[Change::create(job).into()]);
+    }
+    let lists = ["jobs", "unserved", "waiting_for_approval"];
+    let of = |request: &Value| {
+        lists.map(|list| {
+            let rows = all(&bench, request, list).0;
+            each_once(&rows, "job");
+            rows
+        })
+    };
+    let words = |jobs: &[Value]| -> Vec<String> {
+        jobs.iter().map(|row| format!("{}: {}", row["waits_for"], row["why"])).collect()
+    };
+    let request = json!({"version": 1, "action": "jobs"});
+    let whole = of(&request);
+    assert_eq!(whole.each_ref().map(Vec::len), [24, 3, 3]);
+    assert_eq!(whole[0][23]["waits_for"], "starting", "its machine comes");
+    assert_eq!(whole[0].iter().filter(|row| row["why"].is_string()).count(), 16);
+    for limit in [1, 4, 29] {
+        let mut request = request.clone();
+        request["limit"] = json!(limit);
+        let parts = of(&request);
+        assert_eq!(words(&parts[0]), words(&whole[0]), "{limit} a page");
+        assert_eq!(parts.each_ref().map(Vec::len), [24, 3, 3], "{limit} a page");
+    }
+    for (text, counts) in [
+        ("ACME/app0", [7, 0, 0]),
+        ("small-l10", [1, 0, 0]),
+        ("linux", [24, 3, 3]),
+        ("room", [16, 0, 0]),
+    ] {
+        let request = json!({"version": 1, "action": "jobs", "q": text});
+        assert_eq!(of(&request).each_ref().map(Vec::len), counts, "{text}");
     }
 }
 

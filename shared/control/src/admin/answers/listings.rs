@@ -9,13 +9,11 @@ use muster_domain::instance::{Instance, JobTitle, RunnerState, State, Waiting};
 use muster_domain::job::explain;
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, Moved};
-use muster_domain::launch::verdict::Block;
+use muster_domain::launch::verdict::{Wait, WaitReason};
 use muster_domain::observation::RunnerSeen;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::Line;
 use serde::{Deserialize, Serialize};
-
-use crate::admin::request::MAX_LIMIT;
 
 /// Live instances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +104,20 @@ impl InstanceSummary {
         }
     }
 
+    /// What a search looks at.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let title = self.job.as_ref().and_then(|job| job.title.as_ref());
+        let mut words = vec![self.name.to_string()];
+        words.extend(self.machine.as_ref().map(ToString::to_string));
+        words.extend(self.key().map(|key| key.to_string()));
+        words.extend(title.map(|title| format!("{} {}", title.repository, title.name)));
+        words.extend(self.make.kind.as_ref().map(ToString::to_string));
+        words.extend(self.make.zone.as_ref().map(ToString::to_string));
+        words.extend(self.make.market.map(|market| market.to_string()));
+        words
+    }
+
     /// The job that it runs or ran, or else is meant for.
     #[must_use]
     pub fn key(&self) -> Option<JobKey> {
@@ -157,7 +169,7 @@ impl From<RunnerSeen> for ShownRunner {
 /// Waiting jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobList {
-    /// Pool by pool, those without a claim first.
+    /// Pool by pool, those without a claim first; each of them oldest first.
     pub jobs: Vec<WaitingJob>,
     /// Those that no pool serves, the oldest first. Of one pool there are none.
     pub unserved: Vec<UnservedJob>,
@@ -166,6 +178,14 @@ pub struct JobList {
     /// Whether these are all.
     #[serde(flatten)]
     pub more: More,
+}
+
+impl JobList {
+    /// Whether there is no job in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.unserved.is_empty() && self.waiting_for_approval.is_empty()
+    }
 }
 
 /// A job in a list.
@@ -189,6 +209,9 @@ pub struct WaitingJob {
     pub age_seconds: Seconds,
     /// The instance that is meant for it.
     pub claim: Option<InstanceName>,
+    /// What it waits for, by the same words as the metric `JobsWaiting`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitReason>,
     /// Why no machine is launched for it now, in a sentence without its full stop.
     pub why: Option<String>,
     /// When that is looked at again, where that is a matter of time.
@@ -196,10 +219,14 @@ pub struct WaitingJob {
 }
 
 impl WaitingJob {
-    /// The job in short. `block`: why no machine is launched for it.
+    /// The job in short. `wait`: why no machine is launched for it.
     #[must_use]
-    pub fn new(job: Job, block: Option<Block>, now: Time) -> Self {
+    pub fn new(job: Job, wait: Option<Wait>, now: Time) -> Self {
+        let has_claim = job.claim.is_some();
+        let (reason, block) = wait.map(|wait| (wait.reason, wait.block)).unzip();
+        let block = block.flatten();
         Self {
+            waits_for: reason.or(has_claim.then_some(WaitReason::Starting)),
             until: block.as_ref().and_then(|block| block.until),
             why: block.map(|block| block.why),
             job: job.key(),
@@ -213,6 +240,20 @@ impl WaitingJob {
             claim: job.claim,
         }
     }
+
+    /// What a search looks at.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let mut words = words(&self.repository, &self.name, self.job, &self.labels);
+        words.extend(self.claim.as_ref().map(ToString::to_string));
+        words.extend(self.waits_for.map(|reason| reason.as_str().to_owned()));
+        words
+    }
+}
+
+fn words(repository: &str, name: &str, key: JobKey, labels: &Labels) -> Vec<String> {
+    let labels = labels.iter().map(ToString::to_string);
+    [format!("{repository} {name}"), key.to_string()].into_iter().chain(labels).collect()
 }
 
 /// A job in a list that nobody launches for.
@@ -252,6 +293,12 @@ impl UnservedJob {
             pool: job.pool,
         }
     }
+
+    /// What a search looks at.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        words(&self.repository, &self.name, self.job, &self.labels)
+    }
 }
 
 /// What was queued in a repository, and what became of it.
@@ -274,17 +321,15 @@ pub struct AdoptedJobs {
 pub struct More {
     /// There is more than is shown.
     pub more: bool,
-    /// How to see it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    /// `page` of the request that shows it. A page is of its own moment: what changes its place in
+    /// between may be missing, or stand there twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
-impl From<bool> for More {
-    fn from(more: bool) -> Self {
-        let hint = more.then(|| {
-            format!("not all are shown: name a \"pool\", or a larger \"limit\" (up to {MAX_LIMIT})")
-        });
-        Self { more, hint }
+impl From<Option<String>> for More {
+    fn from(next: Option<String>) -> Self {
+        Self { more: next.is_some(), next }
     }
 }
 

@@ -36,6 +36,8 @@ pub trait Instances {
         pool: &PoolName,
         page: Option<String>,
     ) -> Result<Page<Stored<Instance>>, ReadError>;
+    /// The page of those that begins behind this one. The table is not asked.
+    fn after_instance(&self, last: &Instance) -> Result<String, ReadError>;
     /// Instances of a pool that a job may be meant for: those that could take one, those of which
     /// GitHub has not told yet that they have, and those that are marked because they were idle for
     /// long.

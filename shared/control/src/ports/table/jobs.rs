@@ -4,7 +4,20 @@ use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::job::Job;
 use muster_domain::stored::Stored;
 
-use super::ReadError;
+use super::{Page, ReadError};
+
+/// Jobs that wait for the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobGroup {
+    /// Those of a pool without a claim.
+    Free(PoolName),
+    /// Those of a pool with one.
+    Claimed(PoolName),
+    /// Those that no pool serves.
+    Unmatched,
+    /// Those that wait for an approval.
+    Gated,
+}
 
 /// Jobs.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
@@ -22,6 +35,14 @@ pub trait Jobs {
         pool: &PoolName,
         limit: u32,
     ) -> Result<Vec<Stored<Job>>, ReadError>;
+    /// The jobs of a group, page by page, in the order of the other listings.
+    async fn jobs_of(
+        &self,
+        group: &JobGroup,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Job>>, ReadError>;
+    /// The page of a group that begins behind this job. The table is not asked.
+    fn after_job(&self, group: &JobGroup, last: &Job) -> Result<String, ReadError>;
     /// How many jobs of a pool wait, with and without a claim.
     async fn count_waiting_jobs(&self, pool: &PoolName) -> Result<usize, ReadError>;
     /// How many queued jobs no pool serves.

@@ -9,7 +9,7 @@ mod usage;
 use muster_domain::stored::Committed;
 
 pub use self::instances::Instances;
-pub use self::jobs::Jobs;
+pub use self::jobs::{JobGroup, Jobs};
 pub use self::launches::{LaunchConditions, Launches};
 pub use self::operations::Operations;
 pub use self::usage::Usage;

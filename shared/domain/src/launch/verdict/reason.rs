@@ -1,6 +1,7 @@
 //! Why a job waits, in one word of a closed list: for counts over many jobs. The sentences are
 //! `explain`'s.
 
+use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::{Block, Brake, Conditions, Wanted, entity_of, verdict};
@@ -9,7 +10,21 @@ use crate::pool::Pool;
 use crate::time::Time;
 
 /// What a waiting job waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum WaitReason {
     /// Its machine, which is there or about to be launched.
@@ -37,26 +52,10 @@ impl WaitReason {
         self.into()
     }
 
-    /// Why a waiting job of `pool` waits, as the next launch pass has it. A job for which a machine
-    /// would be launched takes its room from `conditions`.
+    /// The word of a waiting job of `pool`: see [`Wait::of`].
     #[must_use]
     pub fn of(job: &Job, pool: &Pool, conditions: &mut Conditions, now: Time) -> Self {
-        if job.claim.is_some() {
-            return Self::Starting;
-        }
-        if !job.is_demand() {
-            return Self::Github;
-        }
-        let wanted = Wanted::Job(job);
-        match verdict(pool, wanted, conditions, now) {
-            Err(block) => Self::of_block(&block, pool, wanted, conditions),
-            Ok(_) => {
-                if let Some(entity) = entity_of(pool, wanted) {
-                    conditions.take(wanted, &entity);
-                }
-                Self::Starting
-            }
-        }
+        Wait::of(job, pool, conditions, now).reason
     }
 
     fn of_block(block: &Block, pool: &Pool, wanted: Wanted<'_>, conditions: &Conditions) -> Self {
@@ -74,6 +73,43 @@ impl WaitReason {
                     Some(_) => Self::Github,
                     None => Self::Failures,
                 }
+            }
+        }
+    }
+}
+
+/// Why a job waits: the word, and what stands in the way of its machine, where something does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The word.
+    pub reason: WaitReason,
+    /// The brake, with its sentence.
+    pub block: Option<Block>,
+}
+
+impl Wait {
+    /// Why a waiting job of `pool` waits, as the next launch pass has it. A job for which a machine
+    /// would be launched takes its room from `conditions`.
+    #[must_use]
+    pub fn of(job: &Job, pool: &Pool, conditions: &mut Conditions, now: Time) -> Self {
+        let unblocked = |reason| Self { reason, block: None };
+        if job.claim.is_some() {
+            return unblocked(WaitReason::Starting);
+        }
+        if !job.is_demand() {
+            return unblocked(WaitReason::Github);
+        }
+        let wanted = Wanted::Job(job);
+        match verdict(pool, wanted, conditions, now) {
+            Err(block) => {
+                let reason = WaitReason::of_block(&block, pool, wanted, conditions);
+                Self { reason, block: Some(block) }
+            }
+            Ok(_) => {
+                if let Some(entity) = entity_of(pool, wanted) {
+                    conditions.take(wanted, &entity);
+                }
+                unblocked(WaitReason::Starting)
             }
         }
     }

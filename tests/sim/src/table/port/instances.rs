@@ -73,6 +73,13 @@ impl Instances for Door {
         .await
     }
 
+    fn after_instance(&self, last: &Instance) -> Result<String, ReadError> {
+        let world = self.sim.world.borrow();
+        let of = world.tables.index.pool(&last.pool);
+        let mut live = of.iter().flat_map(|of| of.live.values());
+        Ok(after(live.position(|one| one.name == last.name)))
+    }
+
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let free = |group| matches!(group, Group::Free | Group::FreeRetry);
         self.of_pool(pool, |of| groups(of, free, usize::MAX)).await
@@ -142,7 +149,12 @@ impl Tables {
 }
 
 /// Where a page starts. What is no mark of ours is refused, as DynamoDB does.
-fn start_of(page: Option<String>) -> Result<usize, ReadError> {
+/// The page behind the one at this place.
+pub(super) fn after(place: Option<usize>) -> String {
+    place.map_or(0, |place| place + 1).to_string()
+}
+
+pub(super) fn start_of(page: Option<String>) -> Result<usize, ReadError> {
     let Some(mark) = page else { return Ok(0) };
     mark.parse()
         .map_err(|_| ReadError::Unavailable(Unavailable::new(format!("{mark}: not a page"))))

@@ -1,13 +1,16 @@
 //! Jobs.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
-use muster_control::ports::{Jobs, ReadError};
+use muster_control::ports::{JobGroup, Jobs, Page, ReadError};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::job::Job;
 use muster_domain::stored::Stored;
 
+use super::instances::{after, start_of};
 use crate::door::Door;
+use crate::table::Tables;
 use crate::table::index::OfPool;
 
 impl Jobs for Door {
@@ -37,6 +40,27 @@ impl Jobs for Door {
         self.list_by(2, |tables| tables.index.pool(pool).map(of).unwrap_or_default()).await
     }
 
+    async fn jobs_of(
+        &self,
+        group: &JobGroup,
+        page: Option<String>,
+    ) -> Result<Page<Stored<Job>>, ReadError> {
+        let start = start_of(page)?;
+        self.list(|tables| {
+            let mut rest = in_group(tables, group).skip(start);
+            let items: Vec<Stored<Job>> =
+                rest.by_ref().take(tables.page).map(|job| Stored::clone(job)).collect();
+            let next = rest.next().map(|_| (start + items.len()).to_string());
+            Page { items, unreadable: Vec::new(), next }
+        })
+        .await
+    }
+
+    fn after_job(&self, group: &JobGroup, last: &Job) -> Result<String, ReadError> {
+        let world = self.sim.world.borrow();
+        Ok(after(in_group(&world.tables, group).position(|job| job.key() == last.key())))
+    }
+
     async fn count_waiting_jobs(&self, pool: &PoolName) -> Result<usize, ReadError> {
         self.of_pool(pool, |of| of.waiting.len()).await
     }
@@ -63,6 +87,22 @@ impl Jobs for Door {
             jobs.map(|job| Stored::clone(job)).collect()
         })
         .await
+    }
+}
+
+fn in_group<'a>(
+    tables: &'a Tables,
+    group: &JobGroup,
+) -> Box<dyn Iterator<Item = &'a Rc<Stored<Job>>> + 'a> {
+    let of_pool = |pool: &PoolName, has_claim: bool| {
+        let waiting = tables.index.pool(pool).into_iter().flat_map(|of| &of.waiting);
+        waiting.filter(move |((claimed, ..), _)| *claimed == has_claim).map(|(_, job)| job)
+    };
+    match group {
+        JobGroup::Free(pool) => Box::new(of_pool(pool, false)),
+        JobGroup::Claimed(pool) => Box::new(of_pool(pool, true)),
+        JobGroup::Unmatched => Box::new(tables.index.unmatched.values()),
+        JobGroup::Gated => Box::new(tables.index.gated.values()),
     }
 }
 

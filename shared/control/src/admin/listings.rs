@@ -1,0 +1,156 @@
+//! Instances and jobs, many in short, a page at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::instance::Instance;
+use muster_domain::job::Job;
+use muster_domain::launch::verdict::Wait;
+use muster_domain::stored::Stored;
+use muster_domain::time::Time;
+use serde::Serialize;
+
+use super::answers::{Answer, InstanceList, InstanceSummary, JobList, UnservedJob, WaitingJob};
+use super::pages::{Looked, Rows, has, rows};
+use super::request::{JobsRequest, ListRequest};
+use super::{Admin, AdminError};
+use crate::context::Ports;
+use crate::ports::{Directory, Instances as _, JobGroup, Jobs as _, Page};
+
+/// A job in an answer.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Row {
+    Waiting(WaitingJob),
+    /// Nobody launches for it.
+    Other(UnservedJob),
+}
+
+impl<P: Ports<Github: Directory>> Admin<'_, P> {
+    pub(super) async fn list(
+        &self,
+        request: &ListRequest,
+        now: Time,
+    ) -> Result<Answer, AdminError> {
+        let ListRequest { pool, state, q, limit, page } = request;
+        let table = self.context.table;
+        let pools = self.pools(pool.as_ref())?;
+        let read = async |part: usize, at| {
+            let listed = table.live_instances(&pools[part], at).await?;
+            let row = |instance: &Instance| {
+                let row = InstanceSummary::new(instance, now);
+                let is_wanted =
+                    state.is_none_or(|state| row.state == state) && has(&row.words(), q.as_deref());
+                is_wanted.then_some(row)
+            };
+            Ok(with_rows(listed, row))
+        };
+        let names: Vec<String> = pools.iter().map(ToString::to_string).collect();
+        let after = |_, last: &Stored<_>| table.after_instance(last);
+        let Rows { rows, unreadable, next } =
+            rows(&names, page.as_deref(), *limit, read, after).await?;
+        let instances = rows.into_iter().map(|(_, row)| row).collect();
+        Ok(Answer::List(InstanceList { instances, unreadable, more: next.into() }))
+    }
+
+    pub(super) async fn jobs(
+        &self,
+        request: &JobsRequest,
+        now: Time,
+    ) -> Result<Answer, AdminError> {
+        let JobsRequest { pool, q, limit, page, .. } = request;
+        let table = self.context.table;
+        let groups = groups(&self.pools(pool.as_ref())?);
+        let read = async |part: usize, at| {
+            let group = &groups[part];
+            let listed = table.jobs_of(group, at).await?;
+            let mut waits = match group {
+                JobGroup::Free(pool) => self.reasons(pool, &listed.items, now).await?,
+                _ => BTreeMap::new(),
+            };
+            let is_asked_for = |job: &Job| pool.is_none() || job.pool == *pool;
+            let row = |job: &Job| {
+                let row = match group {
+                    JobGroup::Free(_) | JobGroup::Claimed(_) => {
+                        Row::Waiting(WaitingJob::new(job.clone(), waits.remove(&job.key()), now))
+                    }
+                    JobGroup::Unmatched | JobGroup::Gated => {
+                        Row::Other(UnservedJob::new(job.clone(), now))
+                    }
+                };
+                (is_asked_for(job) && has(&row.words(), q.as_deref())).then_some(row)
+            };
+            Ok(with_rows(listed, row))
+        };
+        let names: Vec<String> = groups.iter().map(name).collect();
+        let after = |part: usize, last: &Stored<Job>| table.after_job(&groups[part], last);
+        let Rows { rows, next, .. } = rows(&names, page.as_deref(), *limit, read, after).await?;
+        let (mut jobs, mut unserved, mut waiting_for_approval) = (vec![], vec![], vec![]);
+        for (part, row) in rows {
+            match (row, &groups[part]) {
+                (Row::Waiting(row), _) => jobs.push(row),
+                (Row::Other(row), JobGroup::Gated) => waiting_for_approval.push(row),
+                (Row::Other(row), _) => unserved.push(row),
+            }
+        }
+        Ok(Answer::Jobs(JobList { jobs, unserved, waiting_for_approval, more: next.into() }))
+    }
+
+    /// Why these jobs of a pool wait, as the next launch pass has it. The jobs that it looks at before
+    /// them take their room first.
+    async fn reasons(
+        &self,
+        pool: &PoolName,
+        jobs: &[Stored<Job>],
+        now: Time,
+    ) -> Result<BTreeMap<JobKey, Wait>, AdminError> {
+        let Some(pool) = self.context.settings.pool(pool).filter(|_| !jobs.is_empty()) else {
+            return Ok(BTreeMap::new());
+        };
+        let (_, mut conditions, demand) = self.looked(pool, now).await?;
+        let before: BTreeSet<JobKey> = demand.iter().map(|job| job.key()).collect();
+        let later = jobs.iter().filter(|job| !before.contains(&job.key()));
+        let all = demand.iter().chain(later);
+        Ok(all.map(|job| (job.key(), Wait::of(job, pool, &mut conditions, now))).collect())
+    }
+}
+
+impl Row {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Waiting(row) => row.words(),
+            Self::Other(row) => row.words(),
+        }
+    }
+}
+
+/// In the order of the answer: first what nobody launches for, so that many jobs that only wait do
+/// not push it to a later page.
+fn groups(pools: &[PoolName]) -> Vec<JobGroup> {
+    let of_pool = |pool: &PoolName| [JobGroup::Free(pool.clone()), JobGroup::Claimed(pool.clone())];
+    [JobGroup::Unmatched, JobGroup::Gated]
+        .into_iter()
+        .chain(pools.iter().flat_map(of_pool))
+        .collect()
+}
+
+fn name(group: &JobGroup) -> String {
+    match group {
+        JobGroup::Free(pool) => format!("free#{pool}"),
+        JobGroup::Claimed(pool) => format!("claimed#{pool}"),
+        JobGroup::Unmatched => "unserved".to_owned(),
+        JobGroup::Gated => "approval".to_owned(),
+    }
+}
+
+fn with_rows<T, R>(
+    listed: Page<Stored<T>>,
+    mut row: impl FnMut(&T) -> Option<R>,
+) -> Looked<Stored<T>, R> {
+    let Page { items, unreadable, next } = listed;
+    let items = items.into_iter().map(|one| {
+        let row = row(one.record());
+        (one, row)
+    });
+    Page { items: items.collect(), unreadable, next }
+}
