@@ -3,6 +3,7 @@
 
 mod file;
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::str::FromStr;
 
@@ -103,6 +104,8 @@ pub struct Told {
     pub predicted: Figures,
     /// How far the model is off in what is furthest, in hundredths; only what is more than five.
     pub off: Vec<(&'static str, u64)>,
+    /// Pools that had machines in these days, and are not in the file in force.
+    pub gone: Vec<PoolName>,
     /// With another file, by its name.
     pub new: Option<(String, Figures)>,
     /// With other values.
@@ -251,6 +254,13 @@ impl Question<'_> {
         Ok(self.told(&replay, trials.map(|(of, _)| of), &outcomes, &only))
     }
 
+    fn gone(&self) -> Vec<PoolName> {
+        let has = |name: &PoolName| self.in_force.pools.iter().any(|pool| pool.name == *name);
+        let of_machines = self.lines.iter().filter(|line| line.machine.is_some());
+        let gone = of_machines.filter_map(|line| line.pool.clone()).filter(|name| !has(name));
+        gone.collect::<BTreeSet<PoolName>>().into_iter().collect()
+    }
+
     fn told(self, replay: &Replay, of: Option<PoolName>, all: &[Outcome], only: &Only) -> Told {
         let figures: Vec<Figures> = all.iter().map(|one| Figures::of(&one.measured)).collect();
         let real = Figures::of(&Measured::of(self.lines, only));
@@ -279,6 +289,7 @@ impl Question<'_> {
             jobs: replay.jobs.len(),
             applied_at: self.applied_at.filter(|at| *at > begin),
             off: predicted.off(&real),
+            gone: self.gone(),
             real,
             predicted,
             broken: broken.collect(),

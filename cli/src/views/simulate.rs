@@ -1,5 +1,7 @@
 //! What other pools would have cost, and done to the waits.
 
+use muster_domain::ids::PoolName;
+
 use crate::money::{dollars, thousands};
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::simulate::{Field, Figures, Told, Tried};
@@ -80,9 +82,21 @@ fn notes(told: &Told) -> Vec<Text> {
         notes.push(Text::new(format!("A rule broke with {of}: {broken}"), Look::Bad));
     }
     if !told.off.is_empty() {
+        let how = |off: u64| match off {
+            ..1_000 => format!("{off} %"),
+            _ => "more than tenfold".to_owned(),
+        };
         let off: Vec<String> =
-            told.off.iter().map(|(name, off)| format!("{off} % in {name}")).collect();
+            told.off.iter().map(|(name, off)| format!("{} in {name}", how(*off))).collect();
         let said = format!("The model is off by {}; read the rest with that.", off.join(", "));
+        notes.push(Text::new(said, Look::Warning));
+    }
+    if !told.gone.is_empty() {
+        let names: Vec<&str> = told.gone.iter().map(PoolName::as_str).collect();
+        let said = format!(
+            "Not in the file in force, and with machines in these days: {}. Their jobs go where their labels fit.",
+            names.join(", ")
+        );
         notes.push(Text::new(said, Look::Warning));
     }
     if let Some(at) = told.applied_at {

@@ -38,6 +38,7 @@ fn told() -> Told {
         real: figures(106_430_000, [48_500, 93_100, 131_000]),
         predicted: figures(106_880_000, [49_000, 92_700, 128_000]),
         off: Vec::new(),
+        gone: Vec::new(),
         new: Some(("new.yaml".to_owned(), figures(106_780_000, [52_000, 195_800, 632_000]))),
         tried: Some(Tried {
             field: Field::MinIdle,
@@ -52,7 +53,8 @@ fn told() -> Told {
 fn the_model_stands_beside_what_was_and_other_pools_below() {
     let doubted = Told {
         applied_at: Some(NOW),
-        off: vec![("dollars", 12), ("p95", 7)],
+        off: vec![("dollars", 12), ("p95", 4_100)],
+        gone: vec!["old".parse().expect("a name")],
         new: None,
         predicted: Figures { unpriced: 4, unserved: 7, ..told().predicted },
         broken: vec![("min_idle=1".to_owned(), "I8: job 7 is still queued".to_owned())],
