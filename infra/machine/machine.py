@@ -10,8 +10,8 @@ Settings, all with a default but the first two: MUSTER_RUNNER_API, MUSTER_REGION
 MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_TOOL_CACHE, MUSTER_ENVIRONMENT, MUSTER_UNITS, MUSTER_REGISTER_LIMIT_SECONDS,
 MUSTER_START_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
 """
-import collections, datetime, functools, glob, gzip, hashlib, hmac, json, os, pwd, queue, random, re, signal, socket
-import socketserver, stat, subprocess, sys, threading, time, urllib.error, urllib.request
+import collections, datetime, email.utils, functools, glob, gzip, hashlib, hmac, json, os, pwd, queue, random, re, signal
+import socket, socketserver, stat, subprocess, sys, threading, time, urllib.error, urllib.request
 
 HOME = os.path.dirname(os.path.abspath(__file__))
 SOCKET = os.path.join(HOME, "socket")
@@ -31,6 +31,10 @@ JOURNAL = ("_SYSTEMD_UNIT=cloud-final.service + _SYSTEMD_UNIT=muster.service + U
 MAX_LOG, SEND_LIMIT = 4 << 20, 10
 # How long a machine asks whether it is to stay, and the longest stay, seconds.
 ASK_LIMIT, MAX_STAY = 90, 4 * 3600
+# A job waits this many times longer for its start when API Gateway throttles the route (429): see `pause`.
+PATIENCE = 6
+# What `utc_now` adds to the machine's clock, and the difference that is corrected: AWS accepts five minutes.
+SKEW, MAX_SKEW = datetime.timedelta(), datetime.timedelta(seconds=60)
 # When this program began, and when the agent was there: `ages` tells how long ago that was.
 MOMENTS = {"supervisor": time.monotonic()}
 
@@ -86,19 +90,44 @@ def signed(method, url, body, keys, now, service="execute-api"):
     for part in (*scope.split("/"), text):
         key = hmac.new(key, part.encode(), "sha256").digest()
     who = f"Credential={keys['AccessKeyId']}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
-    return {**heads, "authorization": "AWS4-HMAC-SHA256 " + who, "content-type": "application/json"}
+    return {**heads, "authorization": "AWS4-HMAC-SHA256 " + who}
 
 
 def utc_now():
-    return datetime.datetime.now(datetime.timezone.utc)
+    return datetime.datetime.now(datetime.timezone.utc) + SKEW
+
+
+def corrects_clock(refusal):
+    """Whether the clock was wrong, by the Date header of a refused call. Later signatures use the corrected time."""
+    global SKEW
+    try:
+        off = email.utils.parsedate_to_datetime(refusal.headers["date"]) - utc_now()
+    except (TypeError, ValueError):
+        return False
+    if abs(off) <= MAX_SKEW:
+        return False
+    SKEW += off
+    seconds = round(off.total_seconds())
+    say(f"muster: the clock of this machine is {abs(seconds)} s {'slow' if seconds > 0 else 'fast'}; signing calls with AWS's time")
+    return True
+
+
+def call(method, url, data, read, timeout, service="execute-api", kind="application/json"):
+    """The answer of a signed call. AWS refuses a signature of another time with 403: then the call is repeated once."""
+    for is_last in (False, True):
+        headers = {**signed(method, url, data, credentials(read), utc_now(), service), "content-type": kind}
+        try:
+            return fetch(url, data, timeout, method, headers)
+        except urllib.error.HTTPError as error:
+            if is_last or error.code != 403 or not corrects_clock(error):
+                raise
 
 
 def ask(path, body, timeout=10):
     """The status of one call, 0 where there was no answer, and what was answered."""
     url, data = os.environ["MUSTER_RUNNER_API"] + path, json.dumps(body).encode()
     try:
-        headers = signed("POST", url, data, credentials(metadata()), utc_now())
-        status, text = 200, fetch(url, data, timeout, headers=headers)
+        status, text = 200, call("POST", url, data, metadata(), timeout)
     except urllib.error.HTTPError as error:
         status, text = error.code, error.read().decode(errors="replace")
     except Exception as error:  # whatever there is between here and an answer
@@ -113,6 +142,12 @@ def ask(path, body, timeout=10):
 def code_of(answer):
     error = answer.get("error")
     return error.get("code") if isinstance(error, dict) else None
+
+
+def pause(status, attempt, longest):
+    """Seconds until the next try. All machines share the bucket of a route, and one job can empty it by calling without
+    end. A refused call takes nothing from the others, so whoever tries most often gets through: about once a second."""
+    return (0.5 if status == 429 else min(2**attempt, longest)) + random.random()
 
 
 def report(body, tries):
@@ -153,21 +188,24 @@ def ages():
 def register():
     """The configuration, or none where Muster wants this machine gone and needs no report of it."""
     end = time.monotonic() + int(setting("MUSTER_REGISTER_LIMIT_SECONDS", "480"))
-    attempt, told = 0, {"arch": ARCHES.get(os.uname().machine), "agent": agents_version()}
+    attempt, said, told = 0, None, {"arch": ARCHES.get(os.uname().machine), "agent": agents_version()}
     while True:
         status, answer = ask("/runner/register", {**told, "ages": ages()}, 30)
         if status == 200:
             return answer
-        action = answer.get("action")
-        say(f"muster: not registered: status {status}, code {code_of(answer)}, action {action}")
+        action, last = answer.get("action"), said
+        said = f"muster: not registered: status {status}, code {code_of(answer)}, action {action}"
+        if said != last:
+            say(said)
         if action == "shutdown":
             return None
-        # Also for a 403: it takes a while until everybody knows a new role.
-        wait = answer.get("retry_after_seconds", 2 ** min(attempt, 5))
+        # Also for a 403: a new role takes a while to be known everywhere.
+        wanted = answer.get("retry_after_seconds")
+        wait = pause(status, min(attempt, 5), 32) if wanted is None else wanted + random.random()
         attempt += 1
         if time.monotonic() + wait > end:
             raise SystemExit(f"giving up after {attempt} attempts")
-        time.sleep(wait + random.random())
+        time.sleep(wait)
 
 
 # --- The hooks --------------------------------------------------------------------------------------------------------
@@ -213,9 +251,10 @@ class Hook(socketserver.StreamRequestHandler):
     def may_start(self, event):
         """Nothing for a yes, else why not. Muster may delete a runner that has no job. So a job must not start unless
         Muster knows of it, and lasting silence is a no: refusing costs a re-run, a machine deleted under its job costs
-        the work. Until then nothing has started: to wait costs time alone, and most of what goes wrong passes."""
+        the work. Until then nothing has started: to wait costs time alone, and most of what goes wrong passes. A throttled
+        route is no reason to fail a job: Muster is there, and the job waits for its turn."""
         limit = int(setting("MUSTER_START_LIMIT_SECONDS", "600"))
-        end, pause = time.monotonic() + limit, 1
+        begun, attempt = time.monotonic(), 0
         while True:
             status, answer = ask("/runner/job-started", event)
             if status == 200:
@@ -225,13 +264,14 @@ class Hook(socketserver.StreamRequestHandler):
                         "Ask who operates Muster which labels this repository may use.")
             if status == 409:
                 return "This runner is being deleted and takes no more jobs. Please re-run this job."
-            if time.monotonic() > end:
-                return (f"Muster could not be told about this job for {limit} seconds (status {status}). A job that it does "
-                        "not know could lose its machine at any time, so it was not started. Please re-run it.")
-            if pause == 1:
+            waited = time.monotonic() - begun
+            if waited > limit * (PATIENCE if status == 429 else 1):
+                return (f"Muster could not be told about this job for {round(waited)} seconds (status {status}). A job that it "
+                        "does not know could lose its machine at any time, so it was not started. Please re-run it.")
+            if attempt == 0:
                 self.tell(say=f"Muster does not answer yet (status {status}); asking again.")
-            time.sleep(pause + random.random())
-            pause = min(pause * 2, 12)
+            time.sleep(pause(status, min(attempt, 4), 12))
+            attempt += 1
 
 
 def asked(event):
@@ -425,8 +465,7 @@ def send_logs(secret):
         body = gzip.compress(text.replace(secret.encode(), b"[...]") if secret else text)
         read = metadata()
         url = f"{os.environ['MUSTER_LOGS']}%3A{read('instance-id')}/machine.log.gz"
-        headers = {**signed("PUT", url, body, credentials(read), utc_now(), "s3"), "content-type": "application/gzip"}
-        fetch(url, body, SEND_LIMIT, "PUT", headers)
+        call("PUT", url, body, read, SEND_LIMIT, "s3", "application/gzip")
     except Exception as error:  # whatever there is between here and the bucket
         say(f"muster: the logs could not be sent ({error})")
 

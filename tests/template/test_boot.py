@@ -1,16 +1,21 @@
 """What boots a machine reaches it, and fits into user data."""
 
 import ast
+import functools
 import hashlib
+import http.server
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import pwd
 import re
+import shutil
 import subprocess
 import tarfile
 import tempfile
+import threading
 import unittest
 
 from rendered import ROOT, Rendered, rendered
@@ -72,7 +77,7 @@ class UserData(unittest.TestCase):
     def test_user_data_has_room_to_spare(self):
         """EC2 takes 16 KB before base64; this is with the longest values that the parameters allow."""
         longest = user_data(stack="s" * 128)
-        self.assertLessEqual(len(longest.encode()), 12 * 1024)
+        self.assertLessEqual(len(longest.encode()), 15 * 1024)
 
     def test_a_start_that_fails_powers_off(self):
         with tempfile.TemporaryDirectory() as name:
@@ -107,8 +112,9 @@ def function_of(name):
 class Packages(unittest.TestCase):
     """The agent's own packages, on a machine whose commands only tell that they were called."""
 
-    def install(self, commands, fails, unknown="nothing"):
-        """What is called when the agent's script fails so many times, and the exit code. One package is unknown."""
+    def install(self, commands, fails, unknown="nothing", failing=("nothing", 0)):
+        """What is called when the agent's script, and a call of a package manager, fail so often, and the exit code. One
+        package is unknown."""
         with tempfile.TemporaryDirectory() as name:
             root = pathlib.Path(name)
             (root / "bin").mkdir()
@@ -118,12 +124,15 @@ class Packages(unittest.TestCase):
             for path in [root / "bin" / command for command in (*commands, "sleep")] + [agent]:
                 path.write_text(f'#!/bin/bash\necho "${{0##*/}} $*" >>{root}/calls\n')
                 path.chmod(0o755)
+            for command in {"apt-get", "dnf"} & set(commands):
+                with (root / "bin" / command).open("a") as script:
+                    script.write(f'case "{command} $*" in "{failing[0]}"*) [ $(grep -c "^{failing[0]}" {root}/calls) -gt {failing[1]} ] ;; esac\n')
             with agent.open("a") as script:
                 script.write(f"[ $(grep -c ^installdependencies {root}/calls) -gt {fails} ]\n")
             if "apt-cache" in commands:
                 with (root / "bin/apt-cache").open("a") as script:
                     script.write(f'[ "$2" != {unknown} ]\n')
-            parts = "".join(map(function_of, ("quiet_apt", "install_packages")))
+            parts = "".join(map(function_of, ("quiet_apt", "again", "with_apt", "with_dnf", "install_packages")))
             script = f"set -euo pipefail\nrunner_dir={root}\nsay() {{ :; }}\n{parts}"
             script += "! command -v apt-get >/dev/null || quiet_apt\ninstall_packages\n"
             script = re.sub("/etc/(apt|needrestart)/", rf"{root}/etc/\1/", script)
@@ -158,14 +167,24 @@ class Packages(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual(calls[-1], "apt-get install -y --no-install-recommends docker.io git unzip zip jq build-essential")
 
-    def test_a_flaky_mirror_is_asked_again_and_dnf_never(self):
-        commands = ("apt-get", "apt-cache", "systemctl", "dnf")
-        calls, _, code = self.install(commands, fails=1)
-        tries = [call for call in calls if call.startswith("installdependencies")]
-        self.assertEqual((len(tries), code), (2, 0))
-        calls, _, code = self.install(commands, fails=9)
-        self.assertNotEqual(code, 0)
-        self.assertEqual([call for call in calls if call.startswith("dnf")], [])
+    def test_package_managers_that_fail_are_called_again(self):
+        """A lock of another program, a mirror, a network that is not up yet: each looks like a command that fails."""
+        apt, dnf = ("apt-get", "apt-cache", "systemctl", "dnf"), ("dnf", "systemctl")
+        tries = lambda calls, command: len([call for call in calls if call.startswith(command)])
+        # commands, the one that fails, how often, its calls, whether all is installed in the end
+        for commands, failing, fails, called, is_installed in (
+            (apt, "installdependencies", 1, 2, True),
+            (apt, "apt-get install", 2, 3, True),
+            (apt, "installdependencies", 9, 3, False),
+            (dnf, "dnf install -y libicu", 20, 21, True),
+            (dnf, "dnf install -y --setopt", 20, 21, True),
+            (dnf, "dnf install -y libicu", 99, 24, False),
+        ):
+            of_script = fails if failing == "installdependencies" else 999 if commands == dnf else 0
+            calls, _, code = self.install(commands, of_script, failing=(failing, fails))
+            with self.subTest(failing=failing, fails=fails):
+                self.assertEqual((tries(calls, failing), code == 0), (called, is_installed))
+                self.assertEqual(tries(calls, "dnf") > 0, commands == dnf)
 
     def test_what_the_agents_script_does_not_know_gets_its_library_by_dnf(self):
         calls, conf, code = self.install(("dnf", "systemctl"), fails=9)
@@ -183,10 +202,34 @@ class Agent(unittest.TestCase):
         (self.root / "new/bin").mkdir(parents=True)
         (self.root / "new/run.sh").write_text("new")
         (self.root / "new/bin/Runner.Listener").write_text("new")
-        self.archive = self.root / "archive.tar.gz"
+        self.archive = self.root / "mirror" / self.NAME
+        self.archive.parent.mkdir()
         with tarfile.open(self.archive, "w:gz") as tar:
             tar.add(self.root / "new", ".")
         self.digest = hashlib.sha256(self.archive.read_bytes()).hexdigest()
+        handler = functools.partial(Mirror, directory=str(self.archive.parent))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.mirror = f"http://127.0.0.1:{server.server_port}"
+        self.url = f"{self.mirror}/{self.NAME}"
+        # github.com is a file, where there is one; everything else is curl's own matter.
+        (self.root / "curl").write_text(f"""#!/bin/bash
+            echo "$*" >>{self.root}/asked
+            case "${{!#}}" in
+              */releases/latest) echo https://github.com/actions/runner/releases/tag/v2.336.0 ;;
+              https://api.github.com/*) cat {self.root}/release ;;
+              https://github.com/*) cp {self.archive} "${{@: -2:1}}" ;;
+              *) exec {shutil.which("curl")} --retry-delay 1 --retry-max-time 1 "$@" ;;
+            esac""")
+        (self.root / "curl").chmod(0o755)
+        (self.root / "sleep").write_text("")
+        (self.root / "sleep").chmod(0o755)
+
+    def publish(self, digest, name=None):
+        assets = [{"name": "other.tar.gz", "digest": f"sha256:{self.digest}"}, {"name": name or self.NAME, "digest": digest}]
+        (self.root / "release").write_text(json.dumps({"assets": assets}))
 
     def enterContext_(self, manager):  # `enterContext` came with Python 3.11
         value = manager.__enter__()
@@ -208,36 +251,84 @@ class Agent(unittest.TestCase):
         return files, done.stdout, done.returncode
 
     NEW = {"run.sh": "new", "bin/Runner.Listener": "new"}
+    NAME = "actions-runner-linux-x64-2.336.0.tar.gz"
 
     def test_the_archive_that_github_lists_takes_the_place_of_an_old_agent(self):
         old = {"run.sh": "old", "bin/old.dll": "old", "externals/node20": "old", ".env": "MINE=1"}
-        files, said, code = self.take(f"file://{self.archive}", self.digest, before=old)
+        files, said, code = self.take(self.url, self.digest, before=old)
         self.assertEqual((files, code), ({**self.NEW, ".env": "MINE=1"}, 0), said)
-        self.assertIn(f"taking the runner from file://{self.archive}", said)
-        self.assertNotIn("not checked", said)
+        self.assertIn(f"taking the runner from {self.url}", said)
 
-    def test_another_archive_changes_nothing(self):
-        files, said, code = self.take(f"file://{self.archive}", "0" * 64, before={"run.sh": "old"})
-        self.assertEqual((files, code), ({"run.sh": "old"}, 1))
-        self.assertIn("not the archive that GitHub lists", said)
-
-    def test_one_without_a_digest_is_taken_and_told_of(self):
-        files, said, code = self.take(f"file://{self.archive}")
-        self.assertEqual((files, code), (self.NEW, 0), said)
-        self.assertIn("it is not checked", said)
+    def test_nothing_is_unpacked_whose_digest_github_has_not_published(self):
+        """A mirror is somebody else's server, and the archive is unpacked as root."""
+        ours, other = f"sha256:{self.digest}", f"sha256:{'0' * 64}"
+        refused, unknown, another = "so it is not installed", "so it is not installed", "not the archive that GitHub lists"
+        # the address, the digest that Muster names, what github.com publishes, why it is refused
+        for url, named, published, why in (
+            (self.url, self.digest, None, None),
+            (self.url, self.digest, other, None),
+            (self.url, None, ours, None),
+            (self.url, "0" * 64, ours, another),
+            (self.url, "no digest", ours, another),
+            (self.url, None, other, another),
+            (self.url, None, None, refused),
+            (self.url, None, "", unknown),
+            (f"{self.mirror}/archive.tar.gz", None, ours, unknown),
+            (f"{self.mirror}/moved/{self.NAME}", self.digest, None, ""),
+            (f"{self.mirror}/nothing/{self.NAME}", self.digest, None, ""),
+            (f"http://mirror.invalid/{self.NAME}", self.digest, None, ""),
+            (f"ftp://127.0.0.1/{self.NAME}", self.digest, None, ""),
+            (f"file://{self.archive}", self.digest, None, ""),
+        ):
+            (self.root / "release").unlink(missing_ok=True)
+            if published is not None:
+                self.publish(published)
+            shutil.rmtree(self.root / "agent", ignore_errors=True)
+            files, said, code = self.take(url, *filter(None, (named,)), before={"run.sh": "old"})
+            with self.subTest(url=url, named=named, published=published):
+                self.assertEqual((files, code != 0), ({"run.sh": "old"}, True) if why is not None else (self.NEW, False), said)
+                self.assertIn(why or "", said)
 
     def test_without_an_address_it_is_the_newest_release(self):
-        (self.root / "curl").write_text(f"""#!/bin/bash
-            echo "$*" >>{self.root}/asked
-            case "$*" in */latest) echo https://github.com/actions/runner/releases/tag/v2.336.0 ;; *) cp {self.archive} "${{6}}" ;; esac""")
-        (self.root / "curl").chmod(0o755)
+        arch = {"x86_64": "x64", "aarch64": "arm64"}[os.uname().machine]
+        name = f"actions-runner-linux-{arch}-2.336.0.tar.gz"
+        self.publish(f"sha256:{self.digest}", name)
         files, said, code = self.take()
         self.assertEqual((files, code), (self.NEW, 0), said)
-        self.assertRegex((self.root / "asked").read_text(), r"releases/download/v2.336.0/actions-runner-linux-(x64|arm64)-2.336.0.tar.gz\n$")
+        asked = [line.rpartition(" ")[2] for line in (self.root / "asked").read_text().splitlines()]
+        releases = "https://github.com/actions/runner/releases"
+        self.assertEqual(asked, [f"{releases}/latest", "https://api.github.com/repos/actions/runner/releases/tags/v2.336.0",
+                                 f"{releases}/download/v2.336.0/{name}"])
 
-    def test_no_answer_is_no_agent(self):
-        files, _, code = self.take(f"file://{self.root}/nothing", self.digest)
-        self.assertEqual((files, code != 0), ({}, True))
+    def test_every_download_of_a_machine_is_known(self):
+        """docs/images.md has the same list: what is downloaded, and by what it is verified."""
+        used = {}
+        for path in sorted((ROOT / "infra/machine").iterdir()):
+            text = re.sub(r"^ *#.*", "", path.read_text(encoding="utf-8"), flags=re.M)
+            for line in text.splitlines():
+                for command in re.findall(r"\b(curl|wget|urlopen|git clone|pip install|apt-get install|dnf install|tar -x|unzip -)", line):
+                    used.setdefault(f"{path.name}: {command}", []).append(line)
+        counts = {"agent.sh: curl": 2, "agent.sh: apt-get install": 1, "agent.sh: dnf install": 2, "agent.sh: tar -x": 1}
+        self.assertEqual({name: len(lines) for name, lines in used.items()}, counts)
+        for line in used["agent.sh: curl"]:
+            self.assertIn("--proto ", line)
+        agent = SCRIPTS[1].read_text(encoding="utf-8")
+        self.assertLess(agent.index("sha256sum --check"), agent.index("tar -x"))
+
+
+class Mirror(http.server.SimpleHTTPRequestHandler):
+    """A folder of archives; what is below /moved/ is said to be on another server, in clear text."""
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if not self.path.startswith("/moved/"):
+            return super().do_GET()
+        self.send_response(302)
+        self.send_header("location", f"http://127.0.0.1:{self.server.server_port}/{self.path.removeprefix('/moved/')}")
+        self.send_header("content-length", "0")
+        self.end_headers()
 
 
 class Header(unittest.TestCase):

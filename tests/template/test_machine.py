@@ -10,6 +10,8 @@ import json
 import os
 import pathlib
 import pwd
+import random
+import re
 import shutil
 import signal
 import stat
@@ -46,9 +48,21 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def is_late(self):
+        """As AWS answers a signature of another time: 403, with its own time in the Date header."""
+        signed_at = datetime.datetime.strptime(self.headers["x-amz-date"] + "+0000", "%Y%m%dT%H%M%SZ%z")
+        is_late = abs(datetime.datetime.now(datetime.timezone.utc) - signed_at).total_seconds() > 300
+        if is_late:
+            self.server.refused.append(self.path)
+            self.answer(403, '{"message":"Signature not yet current"}')
+        return is_late
+
     def do_PUT(self):
         if self.path != "/latest/api/token":
-            self.server.objects.append((self.path, self.headers, self.rfile.read(int(self.headers["content-length"]))))
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.is_late():
+                return
+            self.server.objects.append((self.path, self.headers, body))
             self.server.slow.wait(10)
         with contextlib.suppress(BrokenPipeError):  # whoever asked may have gone
             self.answer(200, "token")
@@ -59,6 +73,8 @@ class Api(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.is_late():
+            return
         self.server.calls.append((self.path, body))
         answers = self.server.answers.get(self.path, [(200, {})])
         status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
@@ -73,7 +89,7 @@ class Case(unittest.TestCase):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         self.api = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
-        self.api.calls, self.api.answers, self.api.objects = [], {}, []
+        self.api.calls, self.api.answers, self.api.objects, self.api.refused = [], {}, [], []
         self.api.slow = threading.Event()
         self.api.slow.set()
         threading.Thread(target=self.api.serve_forever, args=(0.02,), daemon=True).start()
@@ -162,6 +178,33 @@ class Calls(Case):
         for name in ages[0]:
             self.assertTrue(0 <= ages[0][name] <= ages[1][name] <= ages[2][name], ages)
         self.assertEqual(len(self.api.calls), 3)
+
+    def test_a_wrong_clock_costs_one_call_and_is_named(self):
+        seconds = (("slow", -86400 * 400), ("slow", -3600), ("slow", -305), ("fast", 305), ("fast", 7200), ("fast", 86400 * 9))
+        for direction, off in seconds:
+            self.machine.SKEW = datetime.timedelta(seconds=off)
+            del self.api.refused[:], self.api.calls[:]
+            self.assertEqual(self.machine.ask("/runner/events", {}), (200, {}), off)
+            self.assertEqual((len(self.api.refused), len(self.api.calls)), (1, 1), off)
+            (found, told), = re.findall(r"clock of this machine is (\d+) s (slow|fast)", self.said.getvalue().splitlines()[-1])
+            self.assertEqual(told, direction)
+            self.assertAlmostEqual(int(found), abs(off), delta=5)
+            self.assertEqual(self.machine.ask("/runner/events", {}), (200, {}))
+            self.assertEqual(len(self.api.refused), 1, "what was learned is used")
+        self.machine.SKEW = datetime.timedelta(seconds=-3600)
+        os.environ["MUSTER_LOGS"] = f"{os.environ['MUSTER_RUNNER_API']}/logs/AROA"
+        self.command("journalctl")
+        self.machine.send_logs(None)
+        self.assertEqual(len(self.api.objects), 1)
+
+    def test_other_refusals_are_not_taken_for_the_clocks(self):
+        refusal = lambda date: types.SimpleNamespace(headers={"date": date})
+        for date in (None, "", "yesterday", "Fri, 27 Nov 2026 12:00:00 -0000", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())):
+            self.assertFalse(self.machine.corrects_clock(refusal(date)), date)
+        self.api.answers["/runner/events"] = [(403, {})]
+        self.assertEqual(self.machine.ask("/runner/events", {})[0], 403)
+        self.assertEqual(len(self.api.calls), 1)
+        self.assertEqual(self.said.getvalue(), "")
 
     def test_a_machine_that_is_not_wanted_says_nothing_more(self):
         self.api.answers["/runner/register"] = [(409, {"action": "shutdown", "error": {"code": "ended"}})]
@@ -280,6 +323,37 @@ class Hooks(Case):
             now[0] = 0.0
             self.assertEqual(self.machine.register(), {})
             self.assertTrue(120 <= now[0] <= 120 + 32, now)
+
+    # Calls a second of the one that floods, what the route's bucket gets in a second, how many of a hundred machines may be
+    # shut out, and the median wait in seconds at most. docs/design/capacity.md has these rows.
+    FLOODS = {
+        "START": ((100, 20, 0, 6), (1000, 20, 0, 60), (2000, 20, 0, 120), (5000, 20, 0, 240), (5000, 500, 0, 12)),
+        "REGISTER": ((100, 20, 0, 6), (1000, 20, 1, 60), (2000, 20, 4, 120), (5000, 20, 24, 240), (5000, 500, 0, 12)),
+    }
+
+    def test_a_job_that_calls_without_end_delays_others_and_fails_none(self):
+        """The bucket of a route does not know its callers: each try is a draw, and a refused call takes nothing."""
+        now, draws = [0.0], random.Random(7)
+        clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+        chance = types.SimpleNamespace(random=draws.random)
+        for limit in ("START", "REGISTER"):
+            del os.environ[f"MUSTER_{limit}_LIMIT_SECONDS"]
+        for limit, rows in self.FLOODS.items():
+            for flood, rate, shut_out, longest in rows:
+                asks = lambda *_: (200, {}) if draws.random() < rate / (flood + rate) else (429, {})
+                waits = []
+                with unittest.mock.patch.multiple(self.machine, time=clock, ask=asks, random=chance, agents_version=lambda: None):
+                    for _ in range(400):
+                        now[0] = 0.0
+                        with contextlib.suppress(SystemExit):
+                            if limit == "REGISTER":
+                                self.machine.register()
+                                waits.append(now[0])
+                            elif not self.machine.Hook.may_start(unittest.mock.Mock(), EVENT):
+                                waits.append(now[0])
+                with self.subTest(limit=limit, flood=flood, rate=rate):
+                    self.assertLessEqual(400 - len(waits), shut_out * 4)
+                    self.assertLessEqual(sorted(waits)[len(waits) // 2], longest)
 
     def test_lasting_silence_is_a_no(self):
         self.api.answers["/runner/job-started"] = [(500, {})]

@@ -7,6 +7,7 @@ import unittest
 import unittest.mock
 import urllib.parse
 
+import authorization
 from ministack.services import ec2
 from ministack.services.cloudformation import engine as cloudformation
 from rendered import REGION, ROOT, Rendered, rendered, source
@@ -238,19 +239,26 @@ class MachineLogs(unittest.TestCase):
         self.assertEqual(encryption, {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}})
         (rule,) = Rendered(LogRetentionDays=7).properties("MachineLogs")["LifecycleConfiguration"]["Rules"]
         self.assertEqual((rule["Status"], rule["ExpirationInDays"]), ("Enabled", "7"))
+        self.assertEqual(rule["AbortIncompleteMultipartUpload"], {"DaysAfterInitiation": 1})
+        # An object that is replaced is gone: there are no older versions to pay for.
+        self.assertNotIn("VersioningConfiguration", bucket)
 
     def test_it_takes_tls_only_and_is_left_behind_with_its_policy(self):
         """CloudFormation deletes no bucket with objects: a stack whose machines left logs could never be deleted."""
-        (statement,) = rendered().properties("MachineLogsOverTlsOnly")["PolicyDocument"]["Statement"]
-        self.assertEqual((statement["Effect"], statement["Principal"], statement["Action"]), ("Deny", "*", "s3:*"))
-        self.assertEqual(statement["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
+        tls, parts = rendered().properties("MachineLogsOverTlsOnly")["PolicyDocument"]["Statement"]
+        self.assertEqual((tls["Effect"], tls["Principal"], tls["Action"]), ("Deny", "*", "s3:*"))
+        # Without it, one object of a job could have 5 TB or more. The key must be one that S3 sets for this action.
+        self.assertEqual((parts["Effect"], parts["Principal"], parts["Action"]), ("Deny", "*", "s3:PutObject"))
+        self.assertEqual(parts["Condition"], {"Bool": {"s3:ObjectCreationOperation": "false"}})
+        self.assertTrue(authorization.sets("s3:PutObject", parts["Resource"], "s3:ObjectCreationOperation"))
+        self.assertEqual(tls["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
         for name in ("MachineLogs", "MachineLogsOverTlsOnly"):
             self.assertEqual(rendered().resources[name]["DeletionPolicy"], "RetainExceptOnCreate")
 
     def test_a_machine_is_told_the_one_place_where_it_may_write(self):
         (document,) = policies("Instance")
         (resource,) = [s["Resource"] for s in document["Statement"] if s["Sid"] == "SendOwnLogs"]
-        self.assertEqual(resource, "arn:aws:s3:::muster-MachineLogs-1ABC/${aws:userid}/*")
+        self.assertEqual(resource, "arn:aws:s3:::muster-MachineLogs-1ABC/${aws:userid}/machine.log.gz")
         # For a machine `aws:userid` is the role's id, a colon and its own id.
         prefix = rendered().resolve(source()["Outputs"]["MachineLogsPrefix"]["Value"])
         self.assertEqual(prefix, "s3://muster-MachineLogs-1ABC/AROAOURS:")
