@@ -7,7 +7,7 @@ macro_rules! pages {
 }
 
 /// The alarms of the template, by their names without the stack's; a test compares.
-const PAGES: [(&str, &str); 22] = pages![
+const PAGES: [(&str, &str); 26] = pages![
     "api-5xx",
     "api-refused",
     "blast-radius",
@@ -20,11 +20,15 @@ const PAGES: [(&str, &str); 22] = pages![
     "jobs-unread",
     "jobs-unserved",
     "launch-failed",
+    "messages-failing",
     "orphans",
     "pool-in-trouble",
     "pool-refused",
     "quota",
+    "reaper-errors",
     "reaper-silent",
+    "scale-up-errors",
+    "scale-up-throttled",
     "spend",
     "switched-off",
     "wait-long",

@@ -488,6 +488,9 @@ class Alarms(unittest.TestCase):
                     case "AWS/ApiGateway":
                         self.assertIn(alarm["MetricName"], ("4xx", "5xx"))
                         self.assertEqual(set(dimensions), {"ApiId"})
+                    case "AWS/Lambda":
+                        self.assertIn(alarm["MetricName"], ("Errors", "Throttles"))
+                        self.assertEqual(set(dimensions), {"FunctionName"})
                     case other:
                         self.fail(f"unknown namespace {other}")
 
@@ -534,7 +537,46 @@ class Alarms(unittest.TestCase):
     def test_the_heartbeat_does_not_ring_before_it_can_beat(self):
         alarm = rendered().resources["ReaperSilentAlarm"]
         self.assertEqual(rendered().resources[alarm["DependsOn"]]["Type"], "AWS::Events::Rule")
-        self.assertEqual((alarm["Properties"]["Period"], alarm["Properties"]["DatapointsToAlarm"]), (300, 2))
+        self.assertEqual((alarm["Properties"]["Period"], alarm["Properties"]["DatapointsToAlarm"]), (60, 5))
+
+    def test_every_kind_of_failure_of_every_function_has_an_alarm(self):
+        """Each function and each kind of failure: what shows it. "caller" is the operator, whose command fails."""
+        kinds = ("no table", "no queue", "no EC2 or GitHub", "throttled", "no start", "time-out", "poison", "unread")
+        api, failing, entity = "Api5xxAlarm", "MessagesFailingAlarm", "EntityUnhealthyAlarm"
+        errors, throttled, swept = "ScaleUpErrorsAlarm", "ScaleUpThrottledAlarm", "ReaperSilentAlarm"
+        shown = {
+            "Webhook": (None, api, None, api, api, api, "WebhooksUnreadableAlarm", "WebhooksFailingAlarm"),
+            "ScaleUp": (failing, failing, "PoolRefusedAlarm", throttled, errors, errors, failing, "JobsUnreadAlarm"),
+            "Reaper": ("ReaperErrorsAlarm", swept, "DeleteStuckAlarm", swept, "ReaperErrorsAlarm", "ReaperErrorsAlarm", failing, "DeleteStuckAlarm"),
+            "RunnerApi": (api, api, entity, api, api, api, "ApiRefusedAlarm", None),
+            "Admin": ("caller", "caller", "caller", "caller", "caller", "caller", "caller", None),
+        }  # fmt: skip
+        functions = {name.removesuffix("Function") for name in rendered().of_type("AWS::Lambda::Function")}
+        self.assertEqual(functions, set(shown))
+        for function, row in shown.items():
+            for kind, alarm in zip(kinds, row, strict=True):
+                with self.subTest(function=function, kind=kind):
+                    self.assertIn(alarm, {None, "caller", *self.alarms()})
+        # Those of Lambda's own metrics are on the function that the table names.
+        for name, (function, metric) in {
+            errors: ("muster-scale-up", "Errors"),
+            throttled: ("muster-scale-up", "Throttles"),
+            "ReaperErrorsAlarm": ("muster-reaper", "Errors"),
+        }.items():
+            alarm = self.alarms()[name]
+            self.assertEqual((alarm["Dimensions"][0]["Value"], alarm["MetricName"]), (function, metric))
+
+    def test_an_alarm_on_failures_rings_within_two_minutes_and_stays(self):
+        visibility = {rendered().properties(f"{name}Queue")["VisibilityTimeout"] for name in ("Jobs", "Launch", "Reap")}
+        (longest,) = visibility
+        for name in ("MessagesFailingAlarm", "ScaleUpErrorsAlarm", "ScaleUpThrottledAlarm"):
+            alarm = self.alarms()[name]
+            with self.subTest(alarm=name):
+                self.assertLessEqual(alarm["Period"] * alarm["DatapointsToAlarm"], 120)
+                # A message that nobody handles is received again after that time: the window always has enough of them.
+                self.assertGreater(alarm["Period"] * (alarm["EvaluationPeriods"] - 1), longest * alarm["DatapointsToAlarm"])
+        alarm = self.alarms()["JobsUnreadAlarm"]
+        self.assertLessEqual(alarm["Threshold"] + alarm["Period"] * alarm["DatapointsToAlarm"], 120)
 
     def test_the_projects_address_stands_in_one_place(self):
         self.assertEqual((ROOT / "template.yaml").read_text(encoding="utf-8").count("https://github.com/muster-runners"), 1)

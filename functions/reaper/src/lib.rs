@@ -201,6 +201,8 @@ async fn batch<P: Ports>(
             }
         }
     }
+    // A retry cannot help a message that cannot be read, so it counts as failing at once.
+    let unreadable = Measure::failing(response.batch_item_failures.len());
     let report = Batch { context }.run(&messages, deadline, &now).await;
     for (id, _) in ids.into_iter().zip(&report.acked).filter(|(_, acked)| !**acked) {
         response.add_failure(id);
@@ -208,7 +210,8 @@ async fn batch<P: Ports>(
     if report.postponed > 0 {
         tracing::warn!(report.postponed, "left passes to a later invocation");
     }
-    Ok(Outcome { response: serde_json::to_value(response)?, measures: report.measures })
+    let measures = report.measures.into_iter().chain(unreadable).collect();
+    Ok(Outcome { response: serde_json::to_value(response)?, measures })
 }
 
 fn received(record: SqsMessage) -> Result<Received, MessageError> {

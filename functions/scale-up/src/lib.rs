@@ -6,8 +6,7 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::causes::with_causes;
 use muster_control::context::{Context, Wired};
 use muster_control::jobs::batch::{JobsBatch, JobsReport, Received};
-use muster_control::launches::pass::LaunchReport;
-use muster_control::launches::wake_up::WakeUp;
+use muster_control::launches::wake_up::{WakeReport, WakeUp};
 use muster_control::metrics::Measure;
 use muster_control::ports::{Compute, Queue, Table};
 use muster_domain::message::{JobsMessage, WakePool};
@@ -37,9 +36,8 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
     let (acked, measures) = match wake_up(messages) {
         Ok(wake) => {
             let pass = WakeUp { context, invocation, deadline, clock: &now };
-            let report = Box::pin(pass.run(&wake)).await;
-            let measures = report.passed.as_ref().map(LaunchReport::measures);
-            (vec![report.acked], measures.unwrap_or_default())
+            let WakeReport { acked, measures, .. } = Box::pin(pass.run(&wake)).await;
+            (vec![acked], measures)
         }
         Err(messages) => {
             let batch = JobsBatch { context, clock: &now };

@@ -9,7 +9,7 @@ mod measure;
 use muster_domain::ec2::ErrorClass;
 use strum::{EnumMessage as _, VariantArray as _};
 
-pub use self::measure::{MAX_POOLS, Measure, Measures, OTHER_POOLS, Of, pool};
+pub use self::measure::{MAX_POOLS, Measure, Measures, OTHER_POOLS, Of, keeps_failing, pool};
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Muster";
@@ -68,6 +68,8 @@ pub enum Metric {
     JobsRefused,
     /// A sweep ran to its end.
     ReaperTick,
+    /// Messages of any queue that failed three times or more, or that cannot be read.
+    MessagesFailing,
     /// Machines in the orphan ledger.
     Orphans,
     /// Launch slots that EC2 refused.
@@ -198,6 +200,7 @@ impl Metric {
             | Self::JobsUnserved
             | Self::JobsRefused
             | Self::ReaperTick
+            | Self::MessagesFailing
             | Self::Orphans
             | Self::LaunchFailed
             | Self::EntitiesUnhealthy

@@ -211,6 +211,7 @@ async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
             clock: &|| door.now(),
         };
         let report = pass.run(&handed_over(received, wake.clone())).await;
+        measured(door, || report.measures);
         if let Some(passed) = report.passed {
             note(door, || format!("  launch pass of {}: {passed:?}", wake.pool));
         }

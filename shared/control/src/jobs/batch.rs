@@ -30,12 +30,12 @@ pub struct Received<M> {
     pub receives: u32,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobsReport {
     /// For each message, in order: done with it; the others come back.
     pub acked: Vec<bool>,
-    /// What CloudWatch is told: how long jobs waited that have a runner now.
+    /// The metrics: how long jobs waited that have a runner now, and the messages that keep failing.
     pub measures: Vec<Measure>,
 }
 
@@ -48,9 +48,23 @@ pub struct JobsBatch<'a, W: Wired> {
 }
 
 impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
-    /// Handles a batch. A message that this version cannot read says nothing; it ends in the
-    /// dead-letter queue, where it is not lost.
+    /// Handles a batch. A message that this version cannot read counts as failing at once, since a
+    /// retry cannot help; it ends in the dead-letter queue, where it is not lost.
     pub async fn run(&self, messages: &[Received<Option<JobsMessage>>]) -> JobsReport {
+        let mut report = self.handled(messages).await;
+        let is_failing = |(one, acked): &(&Received<Option<JobsMessage>>, &bool)| {
+            let is_readable = matches!(
+                one.message,
+                Some(JobsMessage::JobEvent { .. } | JobsMessage::Unreadable { .. })
+            );
+            !**acked && (!is_readable || metrics::keeps_failing(one.receives))
+        };
+        let failing = messages.iter().zip(&report.acked).filter(is_failing).count();
+        report.measures.extend(Measure::failing(failing));
+        report
+    }
+
+    async fn handled(&self, messages: &[Received<Option<JobsMessage>>]) -> JobsReport {
         let acked = vec![false; messages.len()];
         let mut report = JobsReport { acked, ..JobsReport::default() };
         let (mut events, mut told) = (Vec::new(), Vec::new());

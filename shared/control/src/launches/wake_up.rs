@@ -11,16 +11,19 @@ use crate::jobs::batch::Received;
 use crate::launches::pass::{
     LaunchPass, LaunchReport, LaunchStopped, Looked, comes_again, last_call, send_wakes,
 };
+use crate::metrics::{self, Measure};
 use crate::ports::{Compute, Queue, Table};
 
-/// What became of a wake-up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The outcome of a wake-up.
+#[derive(Clone, Debug, PartialEq)]
 pub struct WakeReport {
     /// Done with it; otherwise it comes back.
     pub acked: bool,
     /// What the launch pass did, also one that was stopped by an error. None without the set of
     /// pools.
     pub passed: Option<LaunchReport>,
+    /// The metrics of the pass, and the wake-up itself if it keeps failing.
+    pub measures: Vec<Measure>,
 }
 
 /// An invocation for the launch queue, which hands over one message at a time.
@@ -50,7 +53,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> WakeUp<'_, W> {
             Err(error) => {
                 tracing::error!(error = with_causes(&error), "cannot read the set of pools");
                 let wait = comes_again(&Err(error), receives);
-                return WakeReport { acked: self.leave(received, wait).await, passed: None };
+                let measures = failing(true, receives);
+                let acked = self.leave(received, wait).await;
+                return WakeReport { acked, passed: None, measures };
             }
         };
         let pass = LaunchPass {
@@ -65,6 +70,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> WakeUp<'_, W> {
             Err(error) => Err(error.into()),
         };
         let wait = comes_again(&passed, receives);
+        let mut measures = failing(passed.is_err(), receives);
         let passed = passed.unwrap_or_else(|LaunchStopped { report, error }| {
             tracing::error!(pool.name = %wake.pool, error = with_causes(&error), "launch pass failed");
             *report
@@ -73,7 +79,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> WakeUp<'_, W> {
         if let Err(error) = send_wakes(self.context.queue, &wake.pool, &passed).await {
             tracing::warn!(pool.name = %wake.pool, error = with_causes(&error), "failed to ask for another launch pass; the sweep will");
         }
-        WakeReport { acked: self.leave(received, wait).await, passed: Some(passed) }
+        measures.extend(passed.measures());
+        WakeReport { acked: self.leave(received, wait).await, passed: Some(passed), measures }
     }
 
     /// The wake-up comes again after `wait`, or is done with. Which of the two.
@@ -88,6 +95,12 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> WakeUp<'_, W> {
         }
         false
     }
+}
+
+/// The wake-up as a metric if it keeps failing. One that waits for another pass does not fail.
+fn failing(is_failed: bool, receives: u32) -> Vec<Measure> {
+    let count = usize::from(is_failed && metrics::keeps_failing(receives));
+    Measure::failing(count).into_iter().collect()
 }
 
 /// A number that differs between passes, from the request id and the message: launch ids must never

@@ -68,6 +68,16 @@ pub fn pool(settings: &Settings, name: &PoolName) -> Of {
     Of::Pool(if is_named { name.to_string() } else { OTHER_POOLS.to_owned() })
 }
 
+/// A message counts as failing from this receive on: retries follow after 5 and 10 seconds, so an
+/// error that ends by itself within 15 seconds is not counted.
+const FAILING_RECEIVES: u32 = 3;
+
+/// Whether a message that was received this often and failed again counts as failing.
+#[must_use]
+pub const fn keeps_failing(receives: u32) -> bool {
+    receives >= FAILING_RECEIVES
+}
+
 /// Values of a metric: one, or those of a distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
@@ -97,6 +107,13 @@ impl Measure {
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     pub fn count(metric: Metric, count: usize) -> Self {
         Self::new(metric, count as f64)
+    }
+
+    /// The number of messages that keep failing; none where there are none, so that an idle stack
+    /// reports nothing.
+    #[must_use]
+    pub fn failing(messages: usize) -> Option<Self> {
+        (messages > 0).then(|| Self::count(Metric::MessagesFailing, messages))
     }
 
     /// What GitHub has left of an hour's calls.

@@ -60,14 +60,24 @@ pub struct BatchReport {
     pub acked: Vec<bool>,
     /// Passes that were left to a later invocation, because this one's time was running out.
     pub postponed: u32,
-    /// What CloudWatch is told: what was lost with machines.
+    /// The metrics: what was lost with machines, and the messages that keep failing.
     pub measures: Vec<Measure>,
 }
 
-/// Where the pass of a message has come to.
+/// How the pass of a message ended.
+struct Ended {
+    /// Done with the message; otherwise it comes back.
+    acked: bool,
+    /// The pass failed, and not for the first time.
+    is_failing: bool,
+    /// What was lost with the machine.
+    lost: Option<(PoolName, Loss)>,
+}
+
+/// How far the pass of a message has come.
 enum Stage {
-    /// To its end; whether the message is done with, and what was lost with its machine.
-    Settled(bool, Option<(PoolName, Loss)>),
+    /// To its end.
+    Settled(Ended),
     /// To the end of its machine.
     Terminates(MachineId, Box<Pass>),
 }
@@ -80,9 +90,9 @@ impl Stage {
         }
     }
 
-    fn settled(self) -> Option<(bool, Option<(PoolName, Loss)>)> {
+    fn settled(self) -> Option<Ended> {
         match self {
-            Self::Settled(acked, lost) => Some((acked, lost)),
+            Self::Settled(ended) => Some(ended),
             Self::Terminates(..) => None,
         }
     }
@@ -121,11 +131,13 @@ impl<P: Ports> Batch<'_, P> {
         let deletes_off = switches.is_some_and(|all| all.deletes_off().is_some());
         let reap = &Reap { context, deletes_off };
         let mut report = BatchReport::default();
+        let mut failing = 0;
         for group in messages.chunks(SIDE_BY_SIDE) {
             if now() <= begin_until {
-                for (acked, lost) in self.side_by_side(reap, group, now).await {
-                    report.acked.push(acked);
-                    report.measures.extend(lost.map(|lost| measure(&settings, lost)));
+                for ended in self.side_by_side(reap, group, now).await {
+                    failing += usize::from(ended.is_failing);
+                    report.acked.push(ended.acked);
+                    report.measures.extend(ended.lost.map(|lost| measure(&settings, lost)));
                 }
                 continue;
             }
@@ -134,17 +146,18 @@ impl<P: Ports> Batch<'_, P> {
                 report.acked.push(self.settle(received, postpone(received)).await);
             }
         }
+        report.measures.extend(Measure::failing(failing));
         report
     }
 
-    /// The passes of some messages, up to the ends of their machines; one call for all of those;
-    /// and the rest of the passes. Whether each message is done with, and what was lost.
+    /// Runs the passes of some messages up to the ends of their machines, ends all of those in one
+    /// call, and runs the rest of the passes.
     async fn side_by_side(
         &self,
         reap: &Reap<'_, P>,
         group: &[Received],
         now: &dyn Fn() -> Time,
-    ) -> Vec<(bool, Option<(PoolName, Loss)>)> {
+    ) -> Vec<Ended> {
         let begun = group.iter().map(|received| self.begin(reap, received, now()));
         let mut stages = join_all(begun).await;
         loop {
@@ -179,8 +192,8 @@ impl<P: Ports> Batch<'_, P> {
         };
         match pass {
             Ok(Some(pass)) => self.advance(reap, received, pass, now).await,
-            Ok(None) => Stage::Settled(true, None),
-            Err(error) => Stage::Settled(self.failed(received, &error).await, None),
+            Ok(None) => Stage::Settled(Ended { acked: true, is_failing: false, lost: None }),
+            Err(error) => Stage::Settled(self.failed(received, &error, None).await),
         }
     }
 
@@ -194,17 +207,24 @@ impl<P: Ports> Batch<'_, P> {
         match reap.advance(&mut pass, now).await {
             Ok(Progress::Terminates(machine)) => Stage::Terminates(machine, Box::new(pass)),
             Ok(Progress::Settled(settlement)) => {
-                Stage::Settled(self.settle(received, settlement).await, pass.lost)
+                let acked = self.settle(received, settlement).await;
+                Stage::Settled(Ended { acked, is_failing: false, lost: pass.lost })
             }
-            Err(error) => Stage::Settled(self.failed(received, &error).await, pass.lost),
+            Err(error) => Stage::Settled(self.failed(received, &error, pass.lost).await),
         }
     }
 
-    /// What failed comes again. Whether the message is done with.
-    async fn failed(&self, received: &Received, error: &PassError) -> bool {
+    /// Leaves the message of a failed pass in the queue, to be tried again later.
+    async fn failed(
+        &self,
+        received: &Received,
+        error: &PassError,
+        lost: Option<(PoolName, Loss)>,
+    ) -> Ended {
         let (message, error) = (&received.message, with_causes(error));
         tracing::error!(?message, error, "reap pass failed; it runs again");
-        self.settle(received, comes_again(received)).await
+        let acked = self.settle(received, comes_again(received)).await;
+        Ended { acked, is_failing: metrics::keeps_failing(received.ticket.receives), lost }
     }
 
     async fn leave_all(&self, messages: &[Received]) -> BatchReport {
@@ -212,6 +232,8 @@ impl<P: Ports> Batch<'_, P> {
         for received in messages {
             report.acked.push(self.settle(received, comes_again(received)).await);
         }
+        let is_failing = |one: &&Received| metrics::keeps_failing(one.ticket.receives);
+        report.measures.extend(Measure::failing(messages.iter().filter(is_failing).count()));
         report
     }
 

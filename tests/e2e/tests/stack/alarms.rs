@@ -81,13 +81,16 @@ async fn dashboard(stack: &Stack) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// What a function counts only when it happens: an event that nobody can read, a refused launch,
-/// machines that are lost with a job and without one, and a job that its runner's pool does not
-/// serve.
+/// Causes what a function counts only when it happens: an event and a message that cannot be read, a
+/// refused launch, machines that are lost with a job and without one, and a job that its runner's
+/// pool does not serve.
 async fn provoke(stack: &Stack) -> Result<()> {
     let unreadable = json!({ "action": "queued", "workflow_job": null });
     let answer = stack.deliver("workflow_job", &unreadable).await?;
     ensure!(answer.status == 400, "an event without a job is answered {}", answer.status);
+    let poison =
+        json!({ "QueueUrl": stack.env.get("JOBS_QUEUE_URL")?, "MessageBody": "not a message" });
+    stack.aws.json("sqs", "AmazonSQS.SendMessage", &poison).await?;
     stack
         .fault(&json!({
             "door": "ec2", "operation": "CreateFleet", "times": 1,
@@ -195,6 +198,8 @@ fn check_aws_metric(stack: &Stack, alarm: &Value, what: &str) -> Result<()> {
         filed("AWS/SQS", &[("QueueName", &last("JOBS_QUEUE_URL")?)]),
         filed("AWS/SQS", &[("QueueName", &last("JOBS_DLQ_URL")?)]),
         filed("AWS/ApiGateway", &[("ApiId", &last("WEBHOOK_URL")?)]),
+        filed("AWS/Lambda", &[("FunctionName", &format!("{}-scale-up", stack.name))]),
+        filed("AWS/Lambda", &[("FunctionName", &format!("{}-reaper", stack.name))]),
     ];
     ensure!(
         known.iter().any(|one| one == what),

@@ -1,4 +1,4 @@
-//! The alarms on waits, waste and money, as the template has them, on what the functions tell in hours that go wrong.
+//! The template's alarms on failures, waits, waste and money, over the metrics that the functions emit in hours that go wrong.
 
 use std::collections::BTreeMap;
 
@@ -62,6 +62,11 @@ impl Alarm {
 
     /// When it first rang.
     fn rang(&self, told: &[(Millis, Measure)]) -> Option<Millis> {
+        self.red(told).first().copied()
+    }
+
+    /// The ends of all periods after which it is red.
+    fn red(&self, told: &[(Millis, Measure)]) -> Vec<Millis> {
         let mut periods: BTreeMap<Millis, Vec<f64>> = BTreeMap::new();
         for (at, measure) in told.iter().filter(|(_, one)| one.metric.name() == self.metric) {
             periods.entry(at / self.period).or_default().extend(&measure.values);
@@ -76,12 +81,26 @@ impl Alarm {
         let rings = |period: &Millis| {
             (period - last + 1..=*period).filter(|one| is_breach(*one)).count() >= self.datapoints
         };
-        periods.keys().find(|period| rings(period)).map(|period| (period + 1) * self.period - START)
+        let Some((&first, &end)) = periods.keys().next().zip(periods.keys().next_back()) else {
+            return Vec::new();
+        };
+        (first..=end).filter(rings).map(|period| (period + 1) * self.period - START).collect()
     }
 }
 
 /// What is told in four hours: so many jobs of these minutes come at once, and one of ten minutes each minute for an hour.
-fn told(max: u32, (at_once, minutes): (usize, i64), machines: Behaviour) -> Vec<(Millis, Measure)> {
+fn told(max: u32, burst: (usize, i64), machines: Behaviour) -> Vec<(Millis, Measure)> {
+    told_with(max, burst, machines, 4, &[])
+}
+
+/// The same in so many hours, with faults: each strikes so many times in a million.
+fn told_with(
+    max: u32,
+    (at_once, minutes): (usize, i64),
+    machines: Behaviour,
+    hours: i64,
+    faults: &[(Fault, u32)],
+) -> Vec<(Millis, Measure)> {
     let mut plan = Plan::of(1).without(Fault::ALL);
     (plan.orders, plan.flips, plan.windows) = (Vec::new(), Vec::new(), Vec::new());
     let pool = pool("linux", &["linux"], max, "on-demand", None);
@@ -98,7 +117,10 @@ fn told(max: u32, (at_once, minutes): (usize, i64), machines: Behaviour) -> Vec<
     };
     let burst = (0..at_once).map(|_| job(0, minutes));
     plan.jobs = burst.chain((0..60).map(|minute| job(minute * MINUTE, 10))).collect();
-    plan.faults_end = START + 4 * HOUR;
+    plan.faults_end = START + hours * HOUR;
+    for (_, rates) in &mut plan.weathers {
+        faults.iter().for_each(|(fault, ppm)| rates.set(*fault, *ppm));
+    }
     let mut world = plan.world();
     world.ec2.scripted = vec![machines; 1_000];
     world.measures = Some(Vec::new());
@@ -126,4 +148,30 @@ fn waits_waste_and_money_ring_when_they_are_there_and_not_before() {
     assert!(within(in_vain, 60) && spent.is_none(), "{in_vain:?}, {spent:?}");
     let [waited, in_vain, spent] = rang(&told(90, (80, 30), well()));
     assert!(within(spent, 30) && waited.is_none() && in_vain.is_none(), "{spent:?}, {waited:?}");
+}
+
+/// A function whose every call is denied fails on each message. The first job's event comes after a minute.
+#[test]
+fn failing_messages_ring_within_two_minutes_and_until_the_failure_ends() {
+    const ALWAYS: u32 = 1_000_000;
+    let failing = Alarm::of("MessagesFailingAlarm", None);
+    for (fault, ppm, rings) in [
+        (Fault::ReadFailed, ALWAYS, true),
+        (Fault::CommitRefused, ALWAYS, true),
+        // One call in a hundred fails: the second or third try succeeds.
+        (Fault::ReadFailed, ALWAYS / 100, false),
+        (Fault::CommitRefused, ALWAYS / 100, false),
+        (Fault::CommitCollided, ALWAYS / 100, false),
+        (Fault::HideFailed, ALWAYS, false),
+    ] {
+        let told = told_with(60, (0, 0), Behaviour::default(), 1, &[(fault, ppm)]);
+        let red = failing.red(&told);
+        assert_eq!(!red.is_empty(), rings, "{fault:?}: {red:?}");
+        let Some(first) = red.first() else { continue };
+        assert!(*first <= 3 * MINUTE, "{fault:?}: first red after {first}");
+        let gap = red.windows(2).find(|two| two[1] - two[0] > MINUTE);
+        assert_eq!(gap, None, "{fault:?}: it turned off in between");
+        assert!(red[red.len() - 1] > HOUR - 5 * MINUTE, "{fault:?}: it turned off");
+    }
+    assert_eq!(failing.rang(&told(60, (40, 10), Behaviour::default())), None, "a usual hour");
 }
