@@ -15,9 +15,9 @@ BUILT = $${CARGO_TARGET_DIR:-target}$(if $(ZIG),/$(TRIPLE))
 
 # What is deployed: the functions and nothing else.
 FUNCTIONS := -p muster-scale-up -p muster-reaper -p muster-runner-api -p muster-admin -p muster-webhook
-FUNCTIONS_BUILD := --release $(FUNCTIONS)
+FUNCTIONS_BUILD := --release --locked $(FUNCTIONS)
 # And the webhook once more, optimised as a whole (Cargo.toml).
-WEBHOOK_BUILD := --profile fast --package muster-webhook
+WEBHOOK_BUILD := --profile fast --package muster-webhook --locked
 # Everything that needs no SDK. Always these together: with another selection cargo compiles serde and tokio anew.
 CORE := -p muster-domain -p muster-control -p muster-cloud -p muster-world -p muster-sim -p muster-explore
 # Virtual environments of the local stack: emulator (with the SAM translator) and SAM CLI.
@@ -116,7 +116,7 @@ build: ## Build the functions into dist/ for `sam deploy` (ARCH=arm64 for Gravit
 package: export MUSTER_RELEASE = $(shell infra/version)
 package: build ## Pack a release into dist/package/: what is deployed, and the operator's command
 	infra/package stack
-	cargo build --release --package muster-cli
+	cargo build --release --package muster-cli --locked
 	infra/package cli
 
 .PHONY: smoke

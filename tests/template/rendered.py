@@ -23,6 +23,7 @@ PSEUDO = {
     "AWS::AccountId": ACCOUNT,
     "AWS::Region": REGION,
     "AWS::StackName": STACK,
+    "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{STACK}/1a2b3c4d-5e6f-7081-92a3-b4c5d6e7f809",
     "AWS::Partition": "aws",
     "AWS::URLSuffix": "amazonaws.com",
 }

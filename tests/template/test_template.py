@@ -58,7 +58,9 @@ class GitHubApp(unittest.TestCase):
                 {name: given.pop(name) for name in ("public", "webhook_active", "webhook_url", "events[]")},
                 {"public": "false", "webhook_active": "true", "webhook_url": value["WebhookUrl"], "events[]": "workflow_job"},
             )
-            self.assertTrue(given.pop("name").startswith("muster-") and given.pop("url").startswith("https://"))
+            # Whoever sees the App must not learn the API's address from its name or homepage.
+            self.assertEqual(given.pop("name"), "muster-1a2b3c4d")
+            self.assertEqual(given.pop("url"), "https://github.com/muster-runners/muster")
             self.assertEqual(given, {"actions": "read", runners: "write"}, output)
             self.assertLessEqual({"workflow_job", *given}, known)
 

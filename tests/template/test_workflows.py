@@ -40,6 +40,24 @@ class Workflows(unittest.TestCase):
         wanted = {"release.yml, gather": {"id-token", "attestations"}, "release.yml, publish": {"contents"}}
         self.assertEqual(writers, wanted)
 
+    def test_a_release_is_built_from_what_is_pinned(self):
+        """The lock file, the images of containers, rustup and the toolchain; a person agrees to what is published."""
+        text = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+        jobs = yaml.safe_load(text)["jobs"]
+        images = {name: job["container"] for name, job in jobs.items() if "container" in job}
+        self.assertEqual(set(images), {"stack", "smoke"})
+        for name, image in images.items():
+            self.assertRegex(image, r"^[a-z]+:[0-9]+@sha256:[0-9a-f]{64}$", name)
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        builds = re.findall(r"^.*cargo build .*--release.*$|^(?:FUNCTIONS|WEBHOOK)_BUILD := .*$", makefile + text, re.M)
+        self.assertGreaterEqual(len(builds), 5)
+        for line in builds:
+            self.assertTrue("--locked" in line or "_BUILD)" in line, line)
+        self.assertNotRegex(text, r"\| *(ba)?sh\b")
+        wanted = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["rust-version"]
+        self.assertIn(f"--default-toolchain {wanted}\n", text)
+        self.assertEqual(jobs["publish"]["environment"], "release")
+
     def test_a_job_ends(self):
         for where, _, job in self.jobs():
             self.assertTrue("timeout-minutes" in job or "uses" in job, where)
