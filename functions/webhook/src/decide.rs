@@ -1,6 +1,6 @@
 //! What a signed delivery asks for.
 
-use crate::payload::{Delivery, Origin, read_workflow_job};
+use crate::payload::{Delivery, Origin, cut, read_workflow_job};
 use muster_domain::job::JobStatus;
 use muster_domain::message::JobsMessage;
 
@@ -48,7 +48,7 @@ fn job(event: &Event, body: &[u8]) -> DeliveryDecision {
         Err(problem) => {
             let (line, column) = (problem.line(), problem.column());
             return DeliveryDecision::Unreadable {
-                answer: Answer::unreadable(format!("not a workflow_job payload: {problem}")),
+                answer: Answer::unreadable(cut(&format!("not a workflow_job payload: {problem}"))),
                 origin: Origin::of(body),
                 problem: format!("{:?} at line {line} column {column}", problem.classify()),
             };

@@ -10,7 +10,8 @@ use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
 
-/// Longest name we keep, characters. Names are shown, never interpreted.
+/// Longest name that is kept, characters. Names are shown, never interpreted. GitHub's own longest
+/// `owner/repo` has 140; a runner's name, 64.
 const MAX_NAME: usize = 200;
 /// Most labels, and longest label (bytes), that a job may carry.
 const MAX_LABELS: usize = 100;
@@ -126,10 +127,17 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
         "in_progress" => JobStatus::InProgress,
         "completed" => JobStatus::Completed,
         other => {
-            return Ok(Delivery::Ignored(format!("workflow_job action {other:?} needs no runner")));
+            let action = cut(other);
+            return Ok(Delivery::Ignored(format!(
+                "workflow_job action {action:?} needs no runner"
+            )));
         }
     };
     let job = payload.workflow_job;
+    // It is a path at GitHub: another one than was sent would be another repository's.
+    if payload.repository.full_name.chars().count() > MAX_NAME {
+        return Ok(Delivery::Ignored(format!("a repository's name over {MAX_NAME} characters")));
+    }
     if job.labels.len() > MAX_LABELS
         || job.labels.iter().any(|label| label.len() > MAX_LABEL_LENGTH)
     {
@@ -137,7 +145,8 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
             "more than {MAX_LABELS} labels, or a label over {MAX_LABEL_LENGTH} bytes"
         )));
     }
-    let runner = job.runner_name.filter(|name| !name.is_empty());
+    let kept = |text: Option<String>| text.filter(|text| !text.is_empty()).map(|text| cut(&text));
+    let runner = kept(job.runner_name);
     Ok(Delivery::Job(Box::new(JobEvent {
         key: JobKey { repository: payload.repository.id, job: job.id },
         status,
@@ -147,14 +156,14 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
         installation: payload.installation.map(|installation| InstallationId(installation.id)),
         run: job.run_id,
         attempt: job.run_attempt.unwrap_or(1),
-        name: kept(&job.name.unwrap_or_default()).into(),
-        workflow: job.workflow_name.filter(|name| !name.is_empty()).map(|name| kept(&name).into()),
-        branch: job.head_branch.filter(|name| !name.is_empty()).map(|name| kept(&name).into()),
+        name: cut(&job.name.unwrap_or_default()).into(),
+        workflow: kept(job.workflow_name).map(Into::into),
+        branch: kept(job.head_branch).map(Into::into),
         labels: Labels::new(&job.labels),
         // Zero, beside an empty name, in the end of a job that no runner took.
         runner_id: job.runner_id.filter(|id| *id != 0 && runner.is_some()).map(RunnerId),
         runner,
-        conclusion: job.conclusion,
+        conclusion: kept(job.conclusion),
         queued_at: job.created_at.map(time),
         // GitHub sets started_at to the queueing time before a runner took the job.
         started_at: job.started_at.filter(|_| status >= JobStatus::InProgress).map(time),
@@ -162,7 +171,8 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
     })))
 }
 
-fn kept(text: &str) -> String {
+/// A text of the payload, no longer than is kept.
+pub(crate) fn cut(text: &str) -> String {
     text.chars().take(MAX_NAME).collect()
 }
 

@@ -231,10 +231,38 @@ fn labels_are_folded_and_bounded() {
     ignored(&labels(json!(["x".repeat(257)])));
 }
 
+/// Every text of an event with its bound: workflows' authors choose most of them, and a runner's
+/// name belongs to whoever registered it.
 #[test]
-fn names_are_cut_between_characters() {
-    let event = event(&with("name", json!("👷".repeat(5000))));
-    assert_eq!(&*event.name, "👷".repeat(200));
+fn every_text_of_an_event_has_a_bound() {
+    let long = "👷".repeat(50_000);
+    let cut = Some("👷".repeat(200));
+    let texts: [(&str, fn(&JobEvent) -> Option<String>); 5] = [
+        ("name", |event| Some(event.name.to_string())),
+        ("workflow_name", |event| event.workflow.as_deref().map(str::to_owned)),
+        ("head_branch", |event| event.branch.as_deref().map(str::to_owned)),
+        ("runner_name", |event| event.runner.clone()),
+        ("conclusion", |event| event.conclusion.clone()),
+    ];
+    for (field, read) in texts {
+        let event = event(&with(field, json!(long)));
+        assert_eq!(read(&event), cut, "{field}");
+        assert!(json!(event).to_string().len() < 4_000, "{field}");
+    }
+    // These mean another thing when they are cut, so the event is refused.
+    let mut named = payload(QUEUED);
+    named["repository"]["full_name"] = json!(format!("acme/{}", "x".repeat(200)));
+    assert_eq!(ignored(&named), "a repository's name over 200 characters");
+    ignored(&with("labels", json!([long])));
+    let mut acted = payload(QUEUED);
+    acted["action"] = json!(long);
+    assert!(ignored(&acted).chars().count() < 300);
+    // What is not read may be of any length: its fields are not kept.
+    let mut whole = payload(QUEUED);
+    whole["workflow_job"]["steps"] = json!([{ "name": long }]);
+    whole["sender"]["login"] = json!(long);
+    whole["repository"]["owner"]["type"] = json!(long);
+    assert!(json!(event(&whole)).to_string().len() < 2_000);
 }
 
 #[test]

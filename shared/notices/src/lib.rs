@@ -2,10 +2,12 @@
 
 #![warn(missing_docs)]
 
+mod batch;
 mod form;
 mod post;
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use muster_aws::SdkConfig;
 use muster_aws::secrets;
@@ -20,6 +22,8 @@ use self::post::{Address, Poster};
 
 /// How long what was read is used without looking again, also where that failed.
 const FRESH: Seconds = Seconds(300);
+/// How long a message may take, all of its calls together. A sweep does not wait for longer.
+const LIMIT: Duration = Duration::from_secs(5);
 /// How many bytes of a digest tell one address from another.
 const TOLD_APART: usize = 8;
 
@@ -87,6 +91,19 @@ fn destination(text: &SecretString, secret: &str) -> Result<Destination, Unavail
     }
 }
 
+async fn send(
+    poster: &Poster,
+    Destination { form, address }: &Destination,
+    message: &Message,
+) -> Result<usize, Unavailable> {
+    let call = async |body| poster.post(address, &body).await;
+    let sent = tokio::time::timeout(LIMIT, batch::send(*form, message, call)).await;
+    sent.unwrap_or_else(|_| {
+        let why = format!("the receiver of notices is silent for {} s", LIMIT.as_secs());
+        Err(Unavailable::new(why))
+    })
+}
+
 impl Receiver for StoredReceiver {
     async fn address(&self, now: Time) -> Result<Option<String>, Unavailable> {
         let told_apart = |Destination { form, address }: Destination| {
@@ -96,13 +113,11 @@ impl Receiver for StoredReceiver {
         Ok(self.current(now).await?.map(told_apart))
     }
 
-    async fn post(&self, message: &Message) -> Result<(), Unavailable> {
-        match self.known() {
-            Some((_, Ok(Some(Destination { form, address })))) => {
-                self.poster.post(&address, form.body(message)).await
-            }
-            _ => Err(Unavailable::new("there is no address of notices")),
-        }
+    async fn post(&self, message: &Message) -> Result<usize, Unavailable> {
+        let Some((_, Ok(Some(destination)))) = self.known() else {
+            return Err(Unavailable::new("there is no address of notices"));
+        };
+        send(&self.poster, &destination, message).await
     }
 }
 

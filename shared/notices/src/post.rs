@@ -12,9 +12,9 @@ use muster_control::ports::Unavailable;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
-/// How long a receiver may take. A sweep does not wait for longer.
-const LIMIT: Duration = Duration::from_secs(5);
-/// How much of a refusal is quoted, characters.
+/// How much of a refusal is read, bytes; for how long; and how much is quoted, characters.
+const MAX_READ: usize = 4 << 10;
+const READ_LIMIT: Duration = Duration::from_secs(1);
 const QUOTED: usize = 120;
 
 /// An address that may be called: its path is often all that protects it, so no log can print it.
@@ -48,19 +48,10 @@ impl Poster {
         Self { connector }
     }
 
-    /// Any answer of the two hundreds means that it was taken.
-    pub(crate) async fn post(&self, address: &Address, body: Value) -> Result<(), Unavailable> {
-        let called = tokio::time::timeout(LIMIT, self.call(address, body)).await;
-        called.unwrap_or_else(|_| {
-            Err(Unavailable::new(format!(
-                "the receiver of notices is silent for {} s",
-                LIMIT.as_secs()
-            )))
-        })
-    }
-
-    async fn call(&self, address: &Address, body: Value) -> Result<(), Unavailable> {
-        let response = self.connector.call(request(address, &body)?).await;
+    /// Posts a body. Any status from 200 to 299 means that it was accepted; the body of such an
+    /// answer is not read.
+    pub(crate) async fn post(&self, address: &Address, body: &Value) -> Result<(), Refusal> {
+        let response = self.connector.call(request(address, body)?).await;
         let response = response.map_err(|error| {
             Unavailable::caused("the receiver of notices cannot be reached", error)
         })?;
@@ -68,8 +59,30 @@ impl Poster {
             return Ok(());
         }
         let status = response.status().as_u16();
-        let said = quoted(response, address).await;
-        Err(Unavailable::new(format!("the receiver of notices answers {status}{said}")))
+        let quote = tokio::time::timeout(READ_LIMIT, quoted(response, address)).await;
+        let quote = quote.unwrap_or_default();
+        let why = Unavailable::new(format!("the receiver of notices answers {status}{quote}"));
+        Err(Refusal { status: Some(status), why })
+    }
+}
+
+/// Why a body was not accepted.
+pub(crate) struct Refusal {
+    /// The answer's status; none where there was no answer.
+    pub(crate) status: Option<u16>,
+    pub(crate) why: Unavailable,
+}
+
+impl Refusal {
+    /// Whether a different body may be accepted: this one is too long, or not understood.
+    pub(crate) fn is_of_content(&self) -> bool {
+        matches!(self.status, Some(400 | 413 | 422))
+    }
+}
+
+impl From<Unavailable> for Refusal {
+    fn from(why: Unavailable) -> Self {
+        Self { status: None, why }
     }
 }
 
@@ -83,12 +96,16 @@ fn request(address: &Address, body: &Value) -> Result<HttpRequest, Unavailable> 
     HttpRequest::try_from(request).map_err(|_| unfit())
 }
 
-/// The beginning of what it says, without the address.
+/// The beginning of a refusal's body, without the address. No more is read than [`MAX_READ`]: a body
+/// without end would fill the function's memory.
 async fn quoted(response: HttpResponse, address: &Address) -> String {
-    let Ok(body) = ByteStream::new(response.into_body()).collect().await else {
-        return String::new();
-    };
-    let text = String::from_utf8_lossy(&body.to_vec()).replace(address.expose(), "…");
+    let (mut body, mut read) = (ByteStream::new(response.into_body()), Vec::new());
+    while read.len() < MAX_READ
+        && let Some(Ok(part)) = body.next().await
+    {
+        read.extend(part.iter().take(MAX_READ - read.len()));
+    }
+    let text = String::from_utf8_lossy(&read).replace(address.expose(), "…");
     let text: String = text.chars().filter(|one| !one.is_control()).take(QUOTED).collect();
     if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) }
 }
@@ -127,26 +144,20 @@ mod tests {
             (StatusCode::NOT_FOUND, format!("no http://127.0.0.1:{port}/gone\nhere"))
         };
         let moved = || async { (StatusCode::FOUND, [("location", "/taken")], "") };
-        let hangs = std::future::pending::<&str>;
         let app = Router::new()
             .route("/taken", post(|| async { "ok" }))
             .route("/gone", post(echo))
-            .route("/moved", post(moved))
-            .route("/hangs", post(hangs));
+            .route("/moved", post(moved));
         tokio::spawn(async { axum::serve(listener, app).await });
         let poster = Poster::new();
         let mut told = Vec::new();
-        for path in ["/taken", "/gone", "/moved", "/hangs"] {
-            let answer = poster.post(&at(path), json!({})).await;
-            told.push(answer.map_err(|error| with_causes(&error).to_string()));
+        for path in ["/taken", "/gone", "/moved"] {
+            let answer = poster.post(&at(path), &json!({})).await;
+            told.push(answer.map_err(|refusal| with_causes(&refusal.why).to_string()));
         }
         let refused = |text: &str| Err(format!("the receiver of notices {text}"));
-        let expected = [
-            Ok(()),
-            refused("answers 404: no …here"),
-            refused("answers 302"),
-            refused("is silent for 5 s"),
-        ];
-        assert_eq!(told, expected);
+        assert_eq!(told, [Ok(()), refused("answers 404: no …here"), refused("answers 302")]);
     }
+
+    mod flood;
 }

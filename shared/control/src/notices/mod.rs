@@ -61,11 +61,13 @@ impl<W: Wired<Table: Table>, R: Receiver> Notifier<'_, W, R> {
         };
         let message = Message { stack: settings.stack.clone(), at: now, is_first, notices };
         match self.receiver.post(&message).await {
-            Ok(()) => {
-                let next = stored.told(&message.notices, &address, now);
+            Ok(count) => {
+                // The next sweep sends the others.
+                let sent = message.notices.get(..count).unwrap_or(&message.notices);
+                let next = stored.told(sent, &address, now);
                 self.keep(Some(stored), next).await?;
-                tracing::info!(count = message.notices.len(), "told notices");
-                Ok(message.notices.len())
+                tracing::info!(count = sent.len(), "told notices");
+                Ok(sent.len())
             }
             Err(error) => {
                 let next = stored.failed(with_causes(&error).to_string(), now);

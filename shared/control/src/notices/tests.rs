@@ -119,3 +119,21 @@ fn another_address_is_told_all_that_stands() {
     let calm = sweeps.sweep(240, &[], "c", true);
     assert!(calm.is_empty(), "what is over concerns the address before: {calm:?}");
 }
+
+#[test]
+fn what_the_receiver_did_not_accept_yet_is_sent_by_the_next_sweep() {
+    let timings = Timings::default();
+    let wants = ["a", "b", "c"].map(|key| want(key, Severity::Error));
+    let mut record = Notices::default();
+    let mut sent = Vec::new();
+    for minute in 0..4 {
+        let now = at(minute * 60);
+        let seen = record.seen(&wants, ADDRESS, now);
+        let due = seen.due(&wants, &timings, now);
+        assert!(seen.may_try(now));
+        let accepted = due.get(..1).unwrap_or(&due);
+        sent.extend(accepted.iter().map(|notice| notice.key.clone()));
+        record = seen.tried(now).told(accepted, ADDRESS, now);
+    }
+    assert_eq!(sent, ["a", "b", "c"]);
+}
