@@ -32,7 +32,7 @@ pub(super) fn body(days: u32, by: &'static str, memory: &Memory) -> Option<Marku
             a href=(super::fields::address("/costs.csv", &[("since", &format!("{days}d")), ("by", by)])) { "As CSV" }
             " · As a command: " code { "muster costs --since " (days) "d --by " (by) }
         }
-        @if let Some(waited) = memory.waits(days) { (waits::of_pools(waited)) }
+        (waits::of_pools(&told.waits))
     })
 }
 

@@ -129,7 +129,7 @@ impl Page {
             Self::Pool(name) => {
                 vec![Question::Status, Question::Pools, Question::Phases(name.clone())]
             }
-            Self::Costs { days, by } => vec![Question::Costs(*days, by), Question::Waits(*days)],
+            Self::Costs { days, by } => vec![Question::Costs(*days, by)],
             Self::Audit { back } => vec![Question::Audit(*back)],
             Self::GitHub => vec![Question::GitHub],
             Self::DeadLetters(None) => vec![Question::DeadLetters],

@@ -12,7 +12,7 @@ use crate::words::minute;
 /// What has to be known for so many days.
 #[must_use]
 pub fn questions(days: u32) -> Vec<Question> {
-    vec![Question::Overview, Question::Costs(days, "repository"), Question::Waits(days)]
+    vec![Question::Overview, Question::Costs(days, "repository")]
 }
 
 /// The page.
@@ -26,8 +26,8 @@ pub fn page(days: u32, memory: &Memory, about: &About, now: Time) -> String {
             (wants::list(told, true))
             (overview::sums(told))
         }
-        @if let Some(waited) = memory.waits(days) { (waits::of_pools(waited)) }
         @if let Some(cost) = memory.costs(days, "repository") {
+            (waits::of_pools(&cost.waits))
             section aria-labelledby="costs" { h2 #costs { "Costs, " (cost.from) " to " (cost.to) } (costs::told_of(cost)) }
         }
         @if let Some(told) = memory.overview() {

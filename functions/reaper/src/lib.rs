@@ -153,7 +153,8 @@ async fn sums<P: Ports<Compute: PriceList>>(
     match rolled_up {
         Some(Ok(_)) => {}
         Some(Err(error)) => problems.push(format!("days of usage: {}", with_causes(&error))),
-        None => problems.push("days of usage take too long; tomorrow has them anew".to_owned()),
+        None => problems
+            .push("the roll-up of costs takes too long; it is repeated in an hour".to_owned()),
     }
     problems
 }

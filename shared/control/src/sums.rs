@@ -5,6 +5,6 @@ mod days;
 mod prices;
 mod roll_up;
 
-pub use self::days::Days;
+pub use self::days::{Days, DaysError};
 pub use self::prices::PriceWatch;
-pub use self::roll_up::RollUp;
+pub use self::roll_up::{RollUp, late_since};

@@ -51,13 +51,15 @@ pub struct MachineSeen {
     pub state: Machine,
     /// Why it is there, for a machine that EC2 or somebody has moved.
     pub reason: Option<StateReason>,
+    /// When it ended, if EC2 says so.
+    pub ended_at: Option<Time>,
     /// What it is.
     pub make: Make,
 }
 
 impl From<Machine> for MachineSeen {
     fn from(state: Machine) -> Self {
-        Self { state, reason: None, make: Make::default() }
+        Self { state, reason: None, ended_at: None, make: Make::default() }
     }
 }
 
@@ -121,7 +123,7 @@ pub struct Observation {
     pub machine_hint: bool,
     /// EC2's own event says that the machine ends, or has ended.
     pub machine_told_gone: bool,
-    /// When, as that event says.
+    /// When, by that event or by EC2's description of the machine.
     pub machine_ended_at: Option<Time>,
     /// The message says that EC2 takes the machine back in two minutes.
     pub spot_notice: bool,

@@ -75,7 +75,19 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Prov
     let reason = instance.state_reason().and_then(|reason| {
         Some(StateReason::new(reason.code()?, reason.message().unwrap_or_default()))
     });
-    Ok(MachineSeen { state, reason, make: make_of(&instance) })
+    let ended_at = instance.state_transition_reason().filter(|_| state == Machine::Gone);
+    let ended_at = ended_at.and_then(transition_time);
+    Ok(MachineSeen { state, reason, ended_at, make: make_of(&instance) })
+}
+
+/// Returns the time in the reason of a machine's last transition: "User initiated (2026-11-27
+/// 10:00:00 GMT)". AWS documents that the text may be empty, and not its form: where there is no time
+/// in it, the end is the time at which we learned of it.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html ("reason")
+fn transition_time(reason: &str) -> Option<Time> {
+    let (_, at) = reason.trim_end().strip_suffix(')')?.rsplit_once('(')?;
+    let (day, time) = at.strip_suffix(" GMT")?.split_once(' ')?;
+    format!("{day}T{time}Z").parse().ok()
 }
 
 /// By a filter: an id that EC2 does not know would fail a call that names it. Fewer than a page.
@@ -268,5 +280,26 @@ fn machine_of(state: Option<&InstanceState>) -> Option<Machine> {
         InstanceStateName::Stopping | InstanceStateName::Stopped => Some(Machine::Stopped),
         InstanceStateName::ShuttingDown | InstanceStateName::Terminated => Some(Machine::Gone),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::transition_time;
+
+    #[test]
+    fn the_end_of_a_machine_is_read_where_ec2_says_it() {
+        let at = |text: &str| transition_time(text).map(|at| at.to_string());
+        let expected = Some("2026-11-27T10:00:05.000Z".to_owned());
+        for text in [
+            "User initiated (2026-11-27 10:00:05 GMT)",
+            "Server.SpotInstanceTermination: terminated by EC2 (2026-11-27 10:00:05 GMT)",
+            "a reason (with a note) (2026-11-27 10:00:05 GMT) ",
+        ] {
+            assert_eq!(at(text), expected, "{text}");
+        }
+        for text in ["", "User initiated", "User initiated shutdown", "(soon)", "(2026-11-27)"] {
+            assert_eq!(at(text), None, "{text}");
+        }
     }
 }

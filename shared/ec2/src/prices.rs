@@ -8,10 +8,11 @@ use aws_sdk_pricing::types::{Filter, FilterType};
 use aws_smithy_types::DateTime;
 use muster_aws::SdkConfig;
 use muster_control::ports::{PriceList, SpotPrices};
+use muster_domain::ec2::ErrorClass;
+use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
 use serde_json::Value;
 
-use crate::machines::trouble;
 use crate::{Ec2, classified};
 
 /// What spot's prices are asked of.
@@ -61,7 +62,7 @@ impl List {
             .set_filters(Some(filters.collect()))
             .send()
             .await
-            .map_err(|error| trouble(classified("GetProducts", &error)))?;
+            .map_err(|error| failed(classified("GetProducts", &error)))?;
         Ok(answer.price_list().iter().filter_map(|product| on_demand(product)).max())
     }
 }
@@ -85,7 +86,7 @@ impl PriceList for Ec2 {
                 .set_next_token(page)
                 .send()
                 .await
-                .map_err(|error| trouble(classified("DescribeSpotPriceHistory", &error)))?;
+                .map_err(|error| failed(classified("DescribeSpotPriceHistory", &error)))?;
             for (kind, zone, at, price) in answer.spot_price_history().iter().filter_map(spot) {
                 // An answer may also have the price that is about to change.
                 let known = prices.entry(kind).or_default().entry(zone).or_insert((at, price));
@@ -118,6 +119,16 @@ impl PriceList for Ec2 {
     async fn disk_price(&self) -> Result<Option<u64>, ProviderError> {
         let Some(list) = &self.list else { return Ok(None) };
         list.price(&[("productFamily", "Storage"), ("volumeApiName", "gp3")]).await
+    }
+}
+
+/// Returns a refusal for errors that last until someone changes the configuration: it is not asked
+/// about again for an hour.
+fn failed((class, fault): (ErrorClass, ErrorDetail)) -> ProviderError {
+    if class.is_refusal() {
+        ProviderError::Unauthorized(fault)
+    } else {
+        ProviderError::Unavailable(fault)
     }
 }
 

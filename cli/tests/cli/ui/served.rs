@@ -202,7 +202,7 @@ fn the_command_asks_before_it_serves() {
             .run(&["ui", "--port", "8080", "--by", "mira"]),
         Fake::of([recorded("error_unavailable")]).run(&["ui", "--read-only", "--no-open"]),
     ];
-    let report = [recorded("overview"), recorded("costs"), recorded("waits")];
+    let report = [recorded("overview"), recorded("costs")];
     let report = Fake::of(report).run(&["report", "--since", "7d"]);
     assert!(
         report.contains("\"action\":\"costs\"") && report.contains("<!DOCTYPE html>"),

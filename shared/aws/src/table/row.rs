@@ -330,11 +330,11 @@ impl Record for PartOfDay {
 
     /// The first half of it, as of a line.
     fn key(&self) -> String {
-        keys::day_sum(self.day.date)
+        keys::day_sum(self.date)
     }
 
     fn marks(&self, _: &Timings) -> Marks {
-        let expires = self.day.date.begin() + DAY_KEPT;
+        let expires = self.date.begin() + DAY_KEPT;
         vec![(keys::AT, s(format!("{:04}", self.part))), (keys::EXPIRES_AT, n(expires.as_secs()))]
     }
 }

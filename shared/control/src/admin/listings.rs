@@ -1,11 +1,13 @@
 //! Instances and jobs, many in short, a page at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
-use muster_domain::launch::verdict::Wait;
+use muster_domain::launch::verdict::{Conditions, Wait};
+use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde::Serialize;
@@ -61,18 +63,25 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         let JobsRequest { pool, q, limit, page, .. } = request;
         let table = self.context.table;
         let groups = groups(&self.pools(pool.as_ref())?);
+        let kept = Cell::new(None::<Reasons<'_>>);
         let read = async |part: usize, at| {
             let group = &groups[part];
             let listed = table.jobs_of(group, at).await?;
-            let mut waits = match group {
-                JobGroup::Free(pool) => self.reasons(pool, &listed.items, now).await?,
-                _ => BTreeMap::new(),
+            let mut reasons = match group {
+                JobGroup::Free(pool) if !listed.items.is_empty() => {
+                    Some(match kept.take().filter(|kept| kept.name == *pool) {
+                        Some(reasons) => reasons,
+                        None => self.reasons(pool, now).await?,
+                    })
+                }
+                _ => None,
             };
             let is_asked_for = |job: &Job| pool.is_none() || job.pool == *pool;
             let row = |job: &Job| {
                 let row = match group {
                     JobGroup::Free(_) | JobGroup::Claimed(_) => {
-                        Row::Waiting(WaitingJob::new(job.clone(), waits.remove(&job.key()), now))
+                        let wait = reasons.as_mut().and_then(|reasons| reasons.of(job, now));
+                        Row::Waiting(WaitingJob::new(job.clone(), wait, now))
                     }
                     JobGroup::Unmatched | JobGroup::Gated => {
                         Row::Other(UnservedJob::new(job.clone(), now))
@@ -80,7 +89,9 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
                 };
                 (is_asked_for(job) && has(&row.words(), q.as_deref())).then_some(row)
             };
-            Ok(with_rows(listed, row))
+            let rows = with_rows(listed, row);
+            kept.set(reasons);
+            Ok(rows)
         };
         let names: Vec<String> = groups.iter().map(name).collect();
         let after = |part: usize, last: &Stored<Job>| table.after_job(&groups[part], last);
@@ -96,22 +107,33 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(Answer::Jobs(JobList { jobs, unserved, waiting_for_approval, more: next.into() }))
     }
 
-    /// Why these jobs of a pool wait, as the next launch pass has it. The jobs that it looks at before
-    /// them take their room first.
-    async fn reasons(
-        &self,
-        pool: &PoolName,
-        jobs: &[Stored<Job>],
-        now: Time,
-    ) -> Result<BTreeMap<JobKey, Wait>, AdminError> {
-        let Some(pool) = self.context.settings.pool(pool).filter(|_| !jobs.is_empty()) else {
-            return Ok(BTreeMap::new());
-        };
-        let (_, mut conditions, demand) = self.looked(pool, now).await?;
-        let before: BTreeSet<JobKey> = demand.iter().map(|job| job.key()).collect();
-        let later = jobs.iter().filter(|job| !before.contains(&job.key()));
-        let all = demand.iter().chain(later);
-        Ok(all.map(|job| (job.key(), Wait::of(job, pool, &mut conditions, now))).collect())
+    /// Reads why the jobs of a pool wait, as the next launch pass will find it. The first jobs of its
+    /// demand take their capacity before the others.
+    async fn reasons(&self, name: &PoolName, now: Time) -> Result<Reasons<'_>, AdminError> {
+        let mut reasons = Reasons { name: name.clone(), pool: None, first: BTreeMap::new() };
+        if let Some(pool) = self.context.settings.pool(name) {
+            let (_, mut conditions, demand) = self.looked(pool, now).await?;
+            let wait = |job: &Stored<Job>| (job.key(), Wait::of(job, pool, &mut conditions, now));
+            reasons.first = demand.iter().map(wait).collect();
+            reasons.pool = Some((pool, conditions));
+        }
+        Ok(reasons)
+    }
+}
+
+/// Why the jobs of a pool wait. It is read once for all pages of the table that an answer reads.
+struct Reasons<'a> {
+    name: PoolName,
+    /// Capacity that the jobs before have left.
+    pool: Option<(&'a Pool, Conditions)>,
+    first: BTreeMap<JobKey, Wait>,
+}
+
+impl Reasons<'_> {
+    fn of(&mut self, job: &Job, now: Time) -> Option<Wait> {
+        let (pool, conditions) = self.pool.as_mut()?;
+        let known = self.first.remove(&job.key());
+        Some(known.unwrap_or_else(|| Wait::of(job, pool, conditions, now)))
     }
 }
 

@@ -1,8 +1,10 @@
 //! What machines cost and how long jobs waited.
 
+use std::collections::BTreeMap;
+
 use muster_domain::ids::PoolName;
 use muster_domain::time::{Seconds, Time};
-use muster_domain::usage::{By, Costs, Date, Day, Key, Line, Sum, Waits};
+use muster_domain::usage::{By, Costs, CostsFold, Date, Day, Key, Line, Sum, Waits};
 
 use super::answers::{
     Answer, CostsList, CostsOfDay, CostsRow, LineList, WaitsAt, WaitsList, WaitsRow,
@@ -12,7 +14,7 @@ use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::{Context, Ports};
 use crate::ports::ReadError;
 use crate::ports::Usage as _;
-use crate::sums::Days;
+use crate::sums::{Days, DaysError};
 
 /// Most days of one answer: as long as days are kept.
 const MOST_DAYS: usize = 400;
@@ -38,21 +40,26 @@ impl<P: Ports> Admin<'_, P> {
         if let Some(wrong) = prices.as_ref().and_then(|own| own.check().err()) {
             return Err(AdminError::new(AdminErrorCode::BadRequest, format!("prices: {wrong}")));
         }
-        let mut days = self.days().between(from, to, with_jobs, now).await?;
-        for day in &mut days {
+        let is_wanted = |key: &Key| {
+            pool.as_ref().is_none_or(|pool| key.pool.as_ref() == Some(pool))
+                && repository.as_ref().is_none_or(|only| {
+                    key.repository.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(only))
+                })
+        };
+        let (mut costs, mut waits) = (CostsFold::new(*by), WaitsFold::default());
+        let add = |mut day: Day| {
+            let of_day = waits.add(&day, |name| pool.as_ref().is_none_or(|pool| pool == name));
+            waits.series.push(of_day);
             prices.iter().for_each(|own| day.reprice(own));
             if *spread {
                 day.spread();
             }
-            keep(day, |key| {
-                pool.as_ref().is_none_or(|pool| key.pool.as_ref() == Some(pool))
-                    && repository.as_ref().is_none_or(|only| {
-                        key.repository.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(only))
-                    })
-            });
-        }
+            day.groups.retain(|group| is_wanted(&group.key));
+            costs.add(&day);
+        };
+        self.days().each(from, to, with_jobs, now, add).await?;
         let last = self.context.table.prices().await?;
-        let Costs { mut rows, rest, all, unpriced, days } = Costs::of(&days, *by);
+        let Costs { mut rows, rest, all, unpriced, days } = costs.costs();
         let left_out = rows.len().saturating_sub(MOST_ROWS);
         rows.truncate(MOST_ROWS);
         Ok(Answer::Costs(Box::new(CostsList {
@@ -66,8 +73,9 @@ impl<P: Ports> Admin<'_, P> {
             all,
             unpriced,
             days: days.into_iter().map(of_day).collect(),
-            spot_at: last.as_ref().map(|prices| prices.at),
+            spot_at: last.as_ref().map(|prices| prices.spot_at).filter(|at| *at > Time::default()),
             listed_at: last.map(|prices| prices.listed_at).filter(|at| *at > Time::default()),
+            waits: waits.list(from, to),
         })))
     }
 
@@ -81,33 +89,22 @@ impl<P: Ports> Admin<'_, P> {
         let (from, to) = within(*since, *until, most, now)?;
         let wanted = self.pools(pool.as_ref())?;
         let is_wanted = |name: &PoolName| pool.is_none() || wanted.contains(name);
-        let (mut days, mut series) = (Vec::new(), Vec::new());
+        let mut waits = WaitsFold::default();
         if *hourly {
             let (by_day, by_hour) = self.days().by_hour(from, to, is_wanted).await?;
-            days.extend(by_day);
-            series.extend(by_hour.iter().map(|(hour, waits)| WaitsAt::new(*hour, waits)));
-        } else {
-            days.extend(self.days().between(from, to, false, now).await?);
-            days.iter_mut().for_each(|day| day.waits.retain(|of| is_wanted(&of.pool)));
-            series.extend(days.iter().map(|day| WaitsAt::new(day.date.begin(), &together(day))));
-        }
-        let mut pools: Vec<(String, Waits)> = Vec::new();
-        let mut all = Waits::default();
-        for of in days.iter().flat_map(|day| &day.waits) {
-            all.join(&of.waits);
-            match pools.iter_mut().find(|(known, _)| known == of.pool.as_str()) {
-                Some((_, known)) => known.join(&of.waits),
-                None => pools.push((of.pool.as_str().to_owned(), of.waits.clone())),
+            for day in &by_day {
+                waits.add(day, is_wanted);
             }
+            let at = |(hour, of): (&Time, &Waits)| WaitsAt::new(*hour, of);
+            waits.series = by_hour.iter().map(at).collect();
+        } else {
+            let add = |day: Day| {
+                let of_day = waits.add(&day, is_wanted);
+                waits.series.push(of_day);
+            };
+            self.days().each(from, to, false, now, add).await?;
         }
-        pools.sort_by_key(|(_, waits)| std::cmp::Reverse(waits.count()));
-        Ok(Answer::Waits(WaitsList {
-            from,
-            to,
-            all: WaitsRow::new("all".to_owned(), &all),
-            pools: pools.into_iter().map(|(name, waits)| WaitsRow::new(name, &waits)).collect(),
-            series,
-        }))
+        Ok(Answer::Waits(waits.list(from, to)))
     }
 
     /// Lines with their prices, page by page: a page is of one day.
@@ -155,6 +152,41 @@ impl<P: Ports> Admin<'_, P> {
     }
 }
 
+/// Waits to which days are added one by one.
+#[derive(Default)]
+struct WaitsFold {
+    pools: BTreeMap<PoolName, Waits>,
+    series: Vec<WaitsAt>,
+}
+
+impl WaitsFold {
+    /// Adds the wanted pools of a day. Returns their waits together.
+    fn add(&mut self, day: &Day, is_wanted: impl Fn(&PoolName) -> bool) -> WaitsAt {
+        let mut together = Waits::default();
+        for of in day.waits.iter().filter(|of| is_wanted(&of.pool)) {
+            together.join(&of.waits);
+            self.pools.entry(of.pool.clone()).or_default().join(&of.waits);
+        }
+        WaitsAt::new(day.date.begin(), &together)
+    }
+
+    /// Returns the answer, the pool with most jobs first.
+    fn list(self, from: Date, to: Date) -> WaitsList {
+        let mut all = Waits::default();
+        self.pools.values().for_each(|waits| all.join(waits));
+        let mut pools: Vec<(PoolName, Waits)> = self.pools.into_iter().collect();
+        pools.sort_by_key(|(_, waits)| std::cmp::Reverse(waits.count()));
+        let row = |(name, waits): (PoolName, Waits)| WaitsRow::new(name.to_string(), &waits);
+        WaitsList {
+            from,
+            to,
+            all: WaitsRow::new("all".to_owned(), &all),
+            pools: pools.into_iter().map(row).collect(),
+            series: self.series,
+        }
+    }
+}
+
 fn of_day((date, sum): (Date, Sum)) -> CostsOfDay {
     CostsOfDay { date, jobs: sum.jobs, money: sum.money }
 }
@@ -190,12 +222,11 @@ fn within(
     }
 }
 
-fn keep(day: &mut Day, wanted: impl Fn(&Key) -> bool) {
-    day.groups.retain(|group| wanted(&group.key));
-}
-
-fn together(day: &Day) -> Waits {
-    let mut all = Waits::default();
-    day.waits.iter().for_each(|of| all.join(&of.waits));
-    all
+impl From<DaysError> for AdminError {
+    fn from(error: DaysError) -> Self {
+        match error {
+            DaysError::Read(error) => error.into(),
+            DaysError::TooMany => Self::new(AdminErrorCode::BadRequest, error.to_string()),
+        }
+    }
 }

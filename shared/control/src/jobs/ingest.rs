@@ -30,20 +30,20 @@ pub enum Folded {
         wake: BTreeSet<PoolName>,
         /// The jobs as they are stored now: its own, and the one that its runner left for it.
         jobs: Vec<Job>,
-        /// How long its own has waited for a runner, where this event is the first to name one.
+        /// How long its own job waited, if this event is the first to name a runner.
         waited: Option<Waited>,
     },
     /// The job is none of ours; no row is kept.
     NotOurs(String),
 }
 
-/// The wait of a job that is over.
+/// How long a job waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waited {
     /// The pool that served it.
     pub pool: PoolName,
-    /// By GitHub's clock, but for an approval.
-    pub millis: i64,
+    /// See [`Job::waited`].
+    pub millis: u64,
 }
 
 /// The ingest pass.
@@ -58,6 +58,8 @@ struct Touched {
     taker: Option<Stored<Instance>>,
     left: Option<Stored<Job>>,
     spared: Option<Stored<Instance>>,
+    /// The job is a copy of one that ran in an earlier attempt, so it ran on no machine.
+    is_copy: bool,
 }
 
 impl<W: Wired<Table: Table>> Ingest<'_, W> {
@@ -226,8 +228,8 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         let touched = self.read_touched(&next).await?;
         let (next, mut changes) = self.settle(next, &touched, now);
         if let Some(write) = writes::job(before.as_ref(), &next) {
-            let was_completed = before.as_ref().is_some_and(|before| before.is_completed());
-            changes.extend([write].into_iter().chain(usage(&next, was_completed, &touched)));
+            let line = usage(before.as_deref(), &next, &touched);
+            changes.extend([write].into_iter().chain(line));
         }
         if !changes.is_empty() {
             self.context.table.commit(&changes).await?;
@@ -239,7 +241,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
             Write::Job(job) if job.key() != event.key => Some(job.next().clone()),
             _ => None,
         });
-        let waited = waited(before.as_deref(), &next);
+        let waited = waited(before.as_deref(), &next, &touched);
         Ok(Folded::Stored { wake, jobs: left.chain([next]).collect(), waited })
     }
 
@@ -306,6 +308,11 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
             None => None,
         };
         let taker = named.filter(|named| job.is_taken_by(named));
+        // A runner runs one job: what else names it is a copy.
+        let ran_other =
+            |taker: &Stored<Instance>| taker.runner.ran.is_some_and(|ran| ran != job.key());
+        let is_copy = job.is_copy() || taker.as_ref().is_some_and(ran_other);
+        let taker = taker.filter(|_| !is_copy);
         let is_taker = |name: &InstanceName| taker.as_ref().is_some_and(|own| own.name == *name);
         let spared = match job.claim.as_ref().filter(|name| !is_taker(name)) {
             Some(name) => self.context.table.instance(name).await?,
@@ -315,7 +322,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
             Some(key) if key != job.key() => self.context.table.job(key).await?,
             _ => None,
         };
-        Ok(Touched { taker, left, spared })
+        Ok(Touched { taker, left, spared, is_copy })
     }
 
     /// The job as it is to be stored, and the writes of everybody else.
@@ -378,30 +385,26 @@ fn killed_unseen(taker: &Instance, now: Time) -> Option<Audit> {
     })
 }
 
-/// What the row's change says to the record of usage: of a job whose machine has ended before this
-/// was known, and of one that ended without a machine of ours.
-fn usage(job: &Job, was_completed: bool, touched: &Touched) -> Option<Write> {
+/// Returns the usage line of a job whose machine ended before this event, or that ended without a
+/// machine of ours. A job that was still behind its approval needed none.
+fn usage(before: Option<&Job>, job: &Job, touched: &Touched) -> Option<Write> {
+    let was_open = before.is_none_or(|before| !before.is_completed() && !before.is_gated());
     let line = match touched.taker.as_deref() {
         Some(taker) if taker.state().is_live() => None,
-        Some(taker) if taker.runner.ran.is_none_or(|ran| ran == job.key()) => {
-            Line::of_machine(taker, Some(job))
-        }
-        Some(_) => None,
-        None if job.is_completed() && !was_completed && job.pool.is_some() => {
-            Some(Line::of_job_alone(job))
-        }
+        Some(taker) => Line::of_machine(taker, Some(job)),
+        None if touched.is_copy => None,
+        None if job.is_completed() && was_open && job.pool.is_some() => Line::of_job_alone(job),
         None => None,
     };
     line.map(Write::from)
 }
 
-/// Counted once for each job: an event that comes again finds it on its runner.
-fn waited(before: Option<&Job>, job: &Job) -> Option<Waited> {
+/// Returns the wait of a job once: an event that is delivered again finds the runner on record.
+fn waited(before: Option<&Job>, job: &Job, touched: &Touched) -> Option<Waited> {
     let was_taken = before.is_some_and(|before| before.ran_on().is_some());
-    let (pool, at) = (job.pool.clone()?, job.last_event.started_at?);
-    let is_taken = !was_taken && job.ran_on().is_some();
-    let millis = at.as_millis() - job.waits_since().as_millis();
-    is_taken.then(|| Waited { pool, millis: millis.max(0) })
+    let is_taken = !was_taken && !touched.is_copy && job.ran_on().is_some();
+    let (pool, millis) = (job.pool.clone()?, job.waited()?);
+    is_taken.then_some(Waited { pool, millis })
 }
 
 fn to_wake(job: &Job, touched: &Touched) -> BTreeSet<PoolName> {

@@ -1,5 +1,4 @@
-//! Days as somebody asks for them: the last ones of their lines, earlier ones as they were rolled
-//! up.
+//! Days of usage: those that are over as they were rolled up, the present one of its lines.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +7,17 @@ use muster_domain::ids::PoolName;
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
-use muster_domain::usage::{Date, Day, History, Line, Waits};
+use muster_domain::usage::{Date, Day, Fold, History, Line, Waits};
 
-use super::roll_up::FOLDED;
 use crate::Settings;
 use crate::ports::{ReadError, Usage};
 
 /// Milliseconds.
 const HOUR: i64 = 3_600_000;
-/// Days that are read at once. Each one has connections of its own.
+/// Days that are read at once.
 const AT_ONCE: usize = 8;
+/// Maximum number of lines that one answer reads: about half a minute of one vCPU.
+const MOST_LINES: usize = 500_000;
 
 /// The days of a record of usage.
 pub struct Days<'a, T> {
@@ -27,92 +27,130 @@ pub struct Days<'a, T> {
     pub settings: &'a Settings,
 }
 
+/// Why days were not read.
+#[derive(Debug, thiserror::Error)]
+pub enum DaysError {
+    /// The table does not answer.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// There are too many lines.
+    #[error(
+        "these days need more than {MOST_LINES} lines of usage, too many for one answer: ask for \
+         fewer days, or not by job; days that are over are read at once when they are rolled up"
+    )]
+    TooMany,
+}
+
 impl<T: Usage> Days<'_, T> {
-    /// The days from one to another, both included. With the names of jobs, which days that were
-    /// rolled up do not have, they are read of lines as far as those are kept.
+    /// Passes the days from one to another, both included, to `take`, one by one in order. Names of
+    /// jobs are not rolled up, so days with them are read from their lines.
     ///
     /// # Errors
-    /// When the table does not answer.
-    pub async fn between(
+    /// When the table does not answer, or there are too many lines.
+    pub async fn each(
         &self,
         from: Date,
         to: Date,
         with_jobs: bool,
         now: Time,
-    ) -> Result<Vec<Day>, ReadError> {
+        mut take: impl FnMut(Day),
+    ) -> Result<(), DaysError> {
         let dates: Vec<Date> = Date::days(from, to).collect();
-        let mut days = Vec::with_capacity(dates.len());
+        let mut left = MOST_LINES;
         for some in dates.chunks(AT_ONCE) {
-            let read = some.iter().map(|date| self.day(*date, with_jobs, now));
-            for day in join_all(read).await {
-                days.push(day?);
+            let rolled_up = some.iter().map(|date| self.rolled_up(*date, with_jobs, now));
+            for (date, day) in some.iter().zip(join_all(rolled_up).await) {
+                match day? {
+                    Some(day) => take(day),
+                    None => take(self.fold(*date, with_jobs, &mut left).await?),
+                }
             }
         }
-        Ok(days)
+        Ok(())
     }
 
-    async fn day(&self, date: Date, with_jobs: bool, now: Time) -> Result<Day, ReadError> {
-        let is_folded = now.since(date.begin()) > FOLDED && !with_jobs;
-        if is_folded {
-            let parts = self.table.rolled_up(date).await?;
-            if let Some(day) = Day::of_parts(parts).pop() {
-                return Ok(day);
-            }
+    /// Returns a day as it was rolled up, if it was.
+    async fn rolled_up(
+        &self,
+        date: Date,
+        with_jobs: bool,
+        now: Time,
+    ) -> Result<Option<Day>, ReadError> {
+        if with_jobs || date >= Date::of(now) {
+            return Ok(None);
         }
-        let day = self.fold(date).await?;
-        Ok(if with_jobs { day } else { day.without_jobs() })
+        Ok(Day::of_parts(self.table.rolled_up(date).await?))
     }
 
-    /// A day of its lines, at the prices that are known by now.
+    /// Returns a day of its lines, at the prices that are known by now.
     ///
     /// # Errors
     /// When the table does not answer.
-    pub(super) async fn fold(&self, date: Date) -> Result<Day, ReadError> {
-        let (lines, history) = try_join(self.all_lines(date), self.history(date)).await?;
-        let lines = lines.into_iter().map(|line| self.priced(line, &history));
-        Ok(Day::fold(date, &lines.collect::<Vec<Line>>()))
+    pub(super) async fn of_lines(&self, date: Date) -> Result<Day, DaysError> {
+        let mut all = usize::MAX;
+        self.fold(date, false, &mut all).await
     }
 
-    /// The waits of days, and of the jobs that began in each hour of them; of the pools that are
-    /// wanted.
+    async fn fold(&self, date: Date, with_jobs: bool, left: &mut usize) -> Result<Day, DaysError> {
+        let history = self.history(date).await?;
+        let mut fold = Fold::new(date, with_jobs);
+        self.each_line(date, left, |line| fold.add(&self.priced(line, &history))).await?;
+        Ok(fold.day())
+    }
+
+    /// Returns the waits of days, and of the jobs that started in each hour of them, in the pools that
+    /// are wanted.
     ///
     /// # Errors
-    /// When the table does not answer.
+    /// When the table does not answer, or there are too many lines.
     pub async fn by_hour(
         &self,
         from: Date,
         to: Date,
         is_wanted: impl Fn(&PoolName) -> bool,
-    ) -> Result<(Vec<Day>, BTreeMap<Time, Waits>), ReadError> {
+    ) -> Result<(Vec<Day>, BTreeMap<Time, Waits>), DaysError> {
         let (mut days, mut hours) = (Vec::new(), BTreeMap::<Time, Waits>::new());
+        let mut left = MOST_LINES;
         for date in Date::days(from, to) {
-            let mut lines = self.all_lines(date).await?;
-            lines.retain(|line| line.pool.as_ref().is_some_and(&is_wanted));
-            for line in &lines {
-                let Some(started) = line.t.started else { continue };
-                let began = line.since.as_millis() + started;
-                let hour = Time::from_millis(began - began.rem_euclid(HOUR));
-                hours.entry(hour).or_default().add_line(line);
-            }
-            days.push(Day::fold(date, &lines));
+            let mut fold = Fold::new(date, false);
+            let add = |line: Line| {
+                if !line.pool.as_ref().is_some_and(&is_wanted) {
+                    return;
+                }
+                if let Some(started) = line.t.started {
+                    let started = line.since.as_millis() + started;
+                    let hour = Time::from_millis(started - started.rem_euclid(HOUR));
+                    hours.entry(hour).or_default().add_line(&line);
+                }
+                fold.add(&line);
+            };
+            self.each_line(date, &mut left, add).await?;
+            days.push(fold.day());
         }
         Ok((days, hours))
     }
 
-    async fn all_lines(&self, date: Date) -> Result<Vec<Line>, ReadError> {
-        let (mut lines, mut page) = (Vec::new(), None);
+    /// Reads the lines of a day page by page. Only one page is in memory.
+    async fn each_line(
+        &self,
+        date: Date,
+        left: &mut usize,
+        mut take: impl FnMut(Line),
+    ) -> Result<(), DaysError> {
+        let mut page = None;
         loop {
             let listed = self.table.lines(date, page).await?;
-            lines.extend(listed.items);
+            *left = left.checked_sub(listed.items.len()).ok_or(DaysError::TooMany)?;
+            listed.items.into_iter().for_each(&mut take);
             page = listed.next;
             if page.is_none() {
-                return Ok(lines);
+                return Ok(());
             }
         }
     }
 
-    /// The prices of a day, and the last ones: of a type that was first seen on that day they may be
-    /// the only ones.
+    /// Returns the prices of a day, and the last ones: of a type that was first seen on that day they
+    /// may be the only ones.
     ///
     /// # Errors
     /// When the table does not answer.
@@ -123,7 +161,7 @@ impl<T: Usage> Days<'_, T> {
         Ok(History::new(hours))
     }
 
-    /// A line with its price.
+    /// Returns a line with its price.
     #[must_use]
     pub fn priced(&self, mut line: Line, history: &History) -> Line {
         let pool = line.pool.as_ref().and_then(|name| self.settings.pool(name));

@@ -1,27 +1,43 @@
-//! What machines cost is learned by the hour, behind a sweep.
+//! Learns what machines cost, after a sweep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures_util::future::{join_all, join3};
 use muster_domain::observation::ProviderError;
-use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
-use muster_domain::usage::Prices;
+use muster_domain::usage::{Learned, Prices};
 
 use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::ports::{PriceList, Table, Usage as _};
 use crate::writes::{self, PassError};
 
-/// Asks for prices, behind a sweep.
+/// Types that one call for Spot prices names: six zones each are less than a page.
+const TYPES_OF_CALL: usize = 100;
+/// Calls that are made at once, of each source. What they learn is kept before the next ones.
+const AT_ONCE: usize = 8;
+
+/// Learns prices after a sweep.
 pub struct PriceWatch<'a, W: Wired> {
     /// The world, and the stack.
     pub context: Context<'a, W>,
 }
 
+/// An answer about a price.
+struct Answer {
+    /// The type, or the disks.
+    of: String,
+    learned: Result<Learned, ProviderError>,
+    /// What to note if the answer is a refusal.
+    refused: Learned,
+}
+
 impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
-    /// Asks EC2 for spot's prices each hour and the price list each day, of the types of the pools
-    /// and of those that were seen; at once where one is new. What is wrong, if anything is.
+    /// Learns the Spot prices of each hour and the list prices of each day, of the types that pools
+    /// name and of those that are in use. Each source and each type is asked independently, and what
+    /// is learned is kept at once. A refusal is not asked about again for an hour. Returns what went
+    /// wrong.
     ///
     /// # Errors
     /// When the tables do not answer.
@@ -32,68 +48,147 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
     ) -> Result<Vec<String>, PassError> {
         let Context { table, settings, .. } = self.context;
         let named = settings.pools.iter().flat_map(|pool| &pool.instance_types);
-        let seen: BTreeSet<Arc<str>> = named.chain(seen).cloned().collect();
+        let used: BTreeSet<Arc<str>> = named.chain(seen).cloned().collect();
         let stored = table.prices().await?;
-        let known = stored.as_deref().cloned().unwrap_or_default();
-        if seen.is_empty() || !known.is_spot_old(now) && !known.lacks(&seen) {
-            return Ok(Vec::new());
+        let mut known = stored.as_deref().cloned().unwrap_or_default();
+        known.note_used(&used, now);
+        let (spot, list) = (known.spot_due(now), known.list_due(now));
+        let is_disk_due = !known.types.is_empty() && known.disk_due <= now;
+        let (spot, list, disk) = join3(
+            self.spot(&used, &spot, now),
+            self.list(&used, &list, now),
+            self.disk(&used, is_disk_due, now),
+        )
+        .await;
+        Ok([spot?, list?, disk?].concat())
+    }
+
+    async fn spot(
+        &self,
+        used: &BTreeSet<Arc<str>>,
+        due: &[Arc<str>],
+        now: Time,
+    ) -> Result<Vec<String>, PassError> {
+        let mut problems = Vec::new();
+        for some in due.chunks(TYPES_OF_CALL) {
+            let answers = self.spot_of(some).await;
+            if some.len() == 1 || !answers.iter().any(Answer::is_refused) {
+                problems.extend(self.keep(used, "Spot prices", answers, now).await?);
+                continue;
+            }
+            // One type that EC2 does not know is enough for it to refuse the call.
+            for some in some.chunks(AT_ONCE) {
+                let each = some.iter().map(|one| self.spot_of(std::slice::from_ref(one)));
+                let answers = join_all(each).await.into_iter().flatten().collect();
+                problems.extend(self.keep(used, "Spot prices", answers, now).await?);
+            }
         }
-        let kinds = known.to_ask(&seen);
-        let spot = match self.context.compute.spot_prices(&kinds).await {
-            Ok(spot) => spot,
-            // Nothing is known of this hour, and the next sweep asks again.
-            Err(error) => return Ok(vec![failed("spot's prices", &error)]),
-        };
-        let (next, problems) = self.list(Prices { at: now, spot, ..known }, kinds, now).await;
-        self.keep(stored.as_ref(), next).await?;
         Ok(problems)
     }
 
-    /// What the price list says. Without an answer the known price holds, and a type of which none
-    /// is known has none until the next hour.
+    /// Asks for these types in one call. Returns an answer for each.
+    async fn spot_of(&self, kinds: &[Arc<str>]) -> Vec<Answer> {
+        let answer = self.context.compute.spot_prices(&kinds.iter().cloned().collect()).await;
+        let zones = |kind: &Arc<str>| answer.as_ref().map(|all| all.get(kind).cloned());
+        let of = |kind: &Arc<str>| Answer {
+            of: kind.to_string(),
+            learned: zones(kind)
+                .map(|zones| Learned::Spot(kind.clone(), zones.unwrap_or_default()))
+                .map_err(Clone::clone),
+            refused: Learned::SpotRefused(kind.clone()),
+        };
+        kinds.iter().map(of).collect()
+    }
+
     async fn list(
         &self,
-        mut prices: Prices,
-        kinds: BTreeSet<Arc<str>>,
+        used: &BTreeSet<Arc<str>>,
+        due: &[Arc<str>],
         now: Time,
-    ) -> (Prices, Vec<String>) {
+    ) -> Result<Vec<String>, PassError> {
         let mut problems = Vec::new();
-        let is_old = prices.is_list_old(now);
-        for kind in kinds {
-            if !is_old && prices.knows(&kind) {
-                continue;
-            }
-            match self.context.compute.list_price(&kind).await {
-                Ok(price) => prices.note(kind, price),
+        for some in due.chunks(AT_ONCE) {
+            let each = some.iter().map(async |kind| Answer {
+                of: kind.to_string(),
+                learned: self.listed(kind).await,
+                refused: Learned::ListRefused(kind.clone()),
+            });
+            let answers = join_all(each).await;
+            problems.extend(self.keep(used, "list prices", answers, now).await?);
+        }
+        Ok(problems)
+    }
+
+    async fn listed(&self, kind: &Arc<str>) -> Result<Learned, ProviderError> {
+        let price = self.context.compute.list_price(kind).await?;
+        Ok(Learned::List(kind.clone(), price))
+    }
+
+    async fn disk(
+        &self,
+        used: &BTreeSet<Arc<str>>,
+        is_due: bool,
+        now: Time,
+    ) -> Result<Vec<String>, PassError> {
+        if !is_due {
+            return Ok(Vec::new());
+        }
+        let learned = self.context.compute.disk_price().await.map(Learned::Disk);
+        let answer = Answer { of: "disks".to_owned(), learned, refused: Learned::DiskRefused };
+        self.keep(used, "list prices", vec![answer], now).await
+    }
+
+    /// Keeps what was learned. Returns a problem for each error, with the types that it is about.
+    async fn keep(
+        &self,
+        used: &BTreeSet<Arc<str>>,
+        source: &str,
+        answers: Vec<Answer>,
+        now: Time,
+    ) -> Result<Vec<String>, PassError> {
+        let mut problems = BTreeMap::<String, Vec<String>>::new();
+        let mut learned = Vec::new();
+        for answer in answers {
+            let is_refused = answer.is_refused();
+            match answer.learned {
+                Ok(price) => learned.push(price),
                 Err(error) => {
-                    problems.push(failed(&format!("the list price of {kind}"), &error));
-                    if !prices.knows(&kind) {
-                        prices.note(kind, None);
-                    }
+                    learned.extend(is_refused.then_some(answer.refused));
+                    problems.entry(with_causes(&error).to_string()).or_default().push(answer.of);
                 }
             }
         }
-        if is_old {
-            match self.context.compute.disk_price().await {
-                Ok(price) => prices.disk = price,
-                Err(error) => problems.push(failed("the list price of disks", &error)),
-            }
-            if problems.is_empty() {
-                prices.listed_at = now;
-            }
+        if !learned.is_empty() {
+            self.update(used, learned, now).await?;
         }
-        (prices, problems)
+        let problem = |(error, of): (String, Vec<String>)| {
+            let problem = format!("{source} of {}: {error}", of.join(", "));
+            tracing::warn!(problem, "did not learn prices");
+            problem
+        };
+        Ok(problems.into_iter().map(problem).collect())
     }
 
-    async fn keep(&self, stored: Option<&Stored<Prices>>, next: Prices) -> Result<(), PassError> {
-        let change = Change::from_read(stored, next);
-        // Another sweep has learned them as well.
-        writes::commit_unless_changed(self.context.table, &[change.into()]).await?;
+    async fn update(
+        &self,
+        used: &BTreeSet<Arc<str>>,
+        learned: Vec<Learned>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let table = self.context.table;
+        let next = |prices: Option<&Prices>| {
+            let mut next = prices.cloned().unwrap_or_default();
+            next.note_used(used, now);
+            learned.iter().cloned().for_each(|learned| next.learn(learned, now));
+            (prices != Some(&next)).then_some(next)
+        };
+        writes::update(table, async || table.prices().await, next).await?;
         Ok(())
     }
 }
 
-fn failed(what: &str, error: &ProviderError) -> String {
-    tracing::warn!(what, error = with_causes(error), "did not learn a price");
-    format!("{what}: {}", with_causes(error))
+impl Answer {
+    const fn is_refused(&self) -> bool {
+        matches!(self.learned, Err(ProviderError::Unauthorized(_)))
+    }
 }

@@ -36,7 +36,7 @@ impl Instance {
         self.make = self.make.or(make);
     }
 
-    /// EC2's event tells when the machine ended. Of its two, the one that came first in time.
+    /// Notes when EC2 says that the machine ended: the earliest of its events and its description.
     pub(crate) fn note_end(&mut self, at: Time) {
         self.ended_at = Some(self.ended_at.map_or(at, |known| known.min(at)));
     }

@@ -13,9 +13,7 @@ use crate::time::Time;
 /// for granted: events that disagree about the labels or the runner do not leave them out.
 #[must_use]
 pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
-    let is_queued = |job: &Job| job.status() >= JobStatus::Queued;
     let Some(mut job) = job else {
-        let queued_seen_at = (event.status >= JobStatus::Queued).then_some(now);
         return Job {
             schema: SCHEMA,
             last_event: event,
@@ -28,19 +26,19 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             expired: false,
             moved: None,
             asked_at: None,
-            queued_seen_at,
+            opened_at: None,
             approval: None,
             doubt: None,
         };
     };
     let status = event.status;
-    let said = join(job.last_event.clone(), event);
-    if said != job.last_event {
-        let was_queued = is_queued(&job);
-        job.last_event = said;
-        if !was_queued && is_queued(&job) {
-            job.queued_seen_at = Some(now);
-        }
+    let was_gated = job.is_gated() || job.status() == JobStatus::Waiting;
+    job.last_event = join(job.last_event, event);
+    if was_gated && status >= JobStatus::Queued {
+        job.opened_at = Some(now);
+    } else if status == JobStatus::Waiting && job.status() >= JobStatus::Queued {
+        // It was created before its approval, so only our own time says when it was queued.
+        job.opened_at.get_or_insert(job.seen_at);
     }
     if job.status() == JobStatus::Queued {
         turn_gate(&mut job, status, now);
@@ -55,9 +53,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
 /// a `queued` that came before, and is a reason to ask.
 fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
     if said == JobStatus::Queued && (job.approval.is_some() || job.expired) {
-        if job.is_gated() || job.expired {
-            job.queued_seen_at = Some(now);
-        }
+        job.opened_at = Some(now);
         if job.expired {
             // Its instance may be gone long since, and told nobody of a job that was given up.
             job.claim = None;

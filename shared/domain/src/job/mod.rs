@@ -5,6 +5,7 @@ pub mod explain;
 mod fold;
 pub mod labels;
 pub mod run;
+mod wait;
 
 use std::sync::Arc;
 
@@ -177,9 +178,9 @@ pub struct Job {
     pub moved: Option<Moved>,
     /// When GitHub was last asked for the job, because nothing had been heard of it for long.
     pub asked_at: Option<Time>,
-    /// When we first heard that it was queued. Before, it may have waited for days for somebody's
-    /// approval.
-    pub queued_seen_at: Option<Time>,
+    /// When we heard that it could have a runner, if that is not when GitHub queued it: after an
+    /// approval, or after GitHub confirmed an old job.
+    pub opened_at: Option<Time>,
     /// Set while it is known or said to wait for an approval, although it was queued before.
     pub approval: Option<Approval>,
     /// Set while it may be one that can never run, or when it was found to be one.
@@ -310,20 +311,6 @@ impl Job {
     #[must_use]
     pub fn queued_at(&self) -> Time {
         self.last_event.queued_at.unwrap_or(self.seen_at)
-    }
-
-    /// Since when it could have had a runner: since GitHub queued it, or, after a wait for
-    /// somebody's approval, since we heard that this was over. GitHub's own time is that of the
-    /// job's creation, also then.
-    #[must_use]
-    pub fn waits_since(&self) -> Time {
-        if self.is_unconfirmed() {
-            return self.seen_at;
-        }
-        match self.queued_seen_at {
-            Some(queued) if queued > self.seen_at => queued.max(self.queued_at()),
-            _ => self.queued_at(),
-        }
     }
 
     /// The instance that its runner is named after. Only the name says so: see [`Job::is_taken_by`].

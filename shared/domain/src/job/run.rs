@@ -91,7 +91,7 @@ pub fn judge(job: &Job, is_shown: bool, run: RunLook, now: Time) -> Judgement {
             next.doubt = None;
             if was_barred {
                 // It waits for us from now on: it is not to be given up at once.
-                next.queued_seen_at = Some(now);
+                next.opened_at = Some(now);
             }
         }
     }

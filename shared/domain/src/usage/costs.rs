@@ -73,27 +73,53 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Of these days.
+    /// Returns what these days cost.
     #[must_use]
     pub fn of(days: &[Day], by: By) -> Self {
-        let mut costs = Self::default();
-        let mut rows: BTreeMap<String, Sum> = BTreeMap::new();
-        for day in days {
-            let mut whole = Sum::default();
-            for Group { key, sum } in &day.groups {
-                whole.add(sum);
-                match by.row(key, day.date) {
-                    Some(row) => rows.entry(row).or_default().add(sum),
-                    None => costs.rest.add(sum),
-                }
-                if sum.unpriced > 0 {
-                    let kind = key.kind.as_deref().unwrap_or("unknown").to_owned();
-                    *costs.unpriced.entry(kind).or_default() += sum.unpriced;
-                }
+        let mut fold = CostsFold::new(by);
+        days.iter().for_each(|day| fold.add(day));
+        fold.costs()
+    }
+}
+
+/// Costs to which days are added one by one, so that none of them is kept.
+#[derive(Clone, Debug)]
+pub struct CostsFold {
+    by: By,
+    rows: BTreeMap<String, Sum>,
+    costs: Costs,
+}
+
+impl CostsFold {
+    /// Returns the costs of no day.
+    #[must_use]
+    pub fn new(by: By) -> Self {
+        Self { by, rows: BTreeMap::new(), costs: Costs::default() }
+    }
+
+    /// Adds a day, after the days before it.
+    pub fn add(&mut self, day: &Day) {
+        let Self { by, rows, costs } = self;
+        let mut whole = Sum::default();
+        for Group { key, sum } in &day.groups {
+            whole.add(sum);
+            match by.row(key, day.date) {
+                Some(row) => rows.entry(row).or_default().add(sum),
+                None => costs.rest.add(sum),
             }
-            costs.all.add(&whole);
-            costs.days.push((day.date, whole));
+            if sum.unpriced > 0 {
+                let kind = key.kind.as_deref().unwrap_or("unknown").to_owned();
+                *costs.unpriced.entry(kind).or_default() += sum.unpriced;
+            }
         }
+        costs.all.add(&whole);
+        costs.days.push((day.date, whole));
+    }
+
+    /// Returns the costs of the days that were added.
+    #[must_use]
+    pub fn costs(self) -> Costs {
+        let Self { by, rows, mut costs } = self;
         costs.rows = rows.into_iter().collect();
         if by != By::Day {
             costs.rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.money.sum()));

@@ -14,17 +14,11 @@ use crate::ec2::Market;
 use crate::ids::PoolName;
 use crate::time::Seconds;
 
-/// Most groups that one item of a day holds: a group has some two hundred bytes, and DynamoDB takes
-/// items of 400 KB.
-const GROUPS_OF_PART: usize = 800;
-/// Most pools' waits that one item holds: a pool's have some five kilobytes.
-const WAITS_OF_PART: usize = 20;
-
 /// How long a day is kept: thirteen months.
 pub const DAY_KEPT: Seconds = Seconds(400 * 24 * 3_600);
 
 /// A day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
     /// Which one.
     pub date: Date,
@@ -32,17 +26,6 @@ pub struct Day {
     pub groups: Vec<Group>,
     /// How long its jobs waited, pool by pool.
     pub waits: Vec<PoolWaits>,
-}
-
-/// An item that holds some of a day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartOfDay {
-    /// Which part, from 0.
-    pub part: usize,
-    /// How many parts the day has.
-    pub parts: usize,
-    /// What is in it.
-    pub day: Day,
 }
 
 /// How long the jobs of a pool waited.
@@ -129,72 +112,12 @@ pub struct InVain {
 }
 
 impl Day {
-    /// A day of its lines, which have their prices.
+    /// Returns the day of these lines, which have their prices, with the names of jobs.
     #[must_use]
     pub fn fold<'a>(date: Date, lines: impl IntoIterator<Item = &'a Line>) -> Self {
-        let mut groups: BTreeMap<Key, Sum> = BTreeMap::new();
-        let mut waits: BTreeMap<PoolName, Waits> = BTreeMap::new();
-        for line in lines {
-            if line.kind != Kind::Job {
-                groups.entry(Key::of(line)).or_default().add_line(line);
-            }
-            if let Some(pool) = &line.pool {
-                waits.entry(pool.clone()).or_default().add_line(line);
-            }
-        }
-        let groups = groups.into_iter().map(|(key, sum)| Group { key, sum }).collect();
-        let waits = waits.into_iter().filter(|(_, waits)| waits.count() > 0);
-        let waits = waits.map(|(pool, waits)| PoolWaits { pool, waits }).collect();
-        Self { date, groups, waits }
-    }
-
-    /// The same without the names of jobs, whose number has no bound.
-    #[must_use]
-    pub fn without_jobs(self) -> Self {
-        let mut groups: BTreeMap<Key, Sum> = BTreeMap::new();
-        for Group { key, sum } in self.groups {
-            groups.entry(Key { job: None, ..key }).or_default().add(&sum);
-        }
-        let groups = groups.into_iter().map(|(key, sum)| Group { key, sum }).collect();
-        Self { groups, ..self }
-    }
-
-    /// As items. A day of nothing is one, so that it is known to be over.
-    #[must_use]
-    pub fn into_parts(self) -> Vec<PartOfDay> {
-        let Self { date, groups, waits } = self;
-        let parts = groups.len().div_ceil(GROUPS_OF_PART).max(waits.len().div_ceil(WAITS_OF_PART));
-        let parts = parts.max(1);
-        let (mut groups, mut waits) = (groups.chunks(GROUPS_OF_PART), waits.chunks(WAITS_OF_PART));
-        let mut next = |part| {
-            let groups = groups.next().unwrap_or_default().to_vec();
-            let waits = waits.next().unwrap_or_default().to_vec();
-            PartOfDay { part, parts, day: Self { date, groups, waits } }
-        };
-        (0..parts).map(&mut next).collect()
-    }
-
-    /// Days of items in any order; one that lacks an item is left out. A day that was folded anew
-    /// to fewer items has old ones behind them.
-    #[must_use]
-    pub fn of_parts(items: Vec<PartOfDay>) -> Vec<Self> {
-        let mut days: BTreeMap<Date, BTreeMap<usize, PartOfDay>> = BTreeMap::new();
-        for item in items {
-            days.entry(item.day.date).or_default().insert(item.part, item);
-        }
-        let whole = |(date, items): (Date, BTreeMap<usize, PartOfDay>)| {
-            let parts = items.get(&0)?.parts;
-            let mut whole = Self { date, groups: Vec::new(), waits: Vec::new() };
-            for (number, (part, item)) in items.into_iter().take(parts).enumerate() {
-                if part != number {
-                    return None;
-                }
-                whole.groups.extend(item.day.groups);
-                whole.waits.extend(item.day.waits);
-            }
-            Some(whole)
-        };
-        days.into_iter().filter_map(whole).collect()
+        let mut fold = Fold::new(date, true);
+        lines.into_iter().for_each(|line| fold.add(line));
+        fold.day()
     }
 
     /// The same at an operator's own prices.
@@ -229,6 +152,44 @@ impl Day {
             *given = until;
             sum.in_vain.values_mut().for_each(|one| one.money = 0);
         }
+    }
+}
+
+/// A day whose lines are added one by one, so that none of them is kept.
+#[derive(Clone, Debug)]
+pub struct Fold {
+    date: Date,
+    with_jobs: bool,
+    groups: BTreeMap<Key, Sum>,
+    waits: BTreeMap<PoolName, Waits>,
+}
+
+impl Fold {
+    /// Returns an empty day. The names of jobs, whose number has no bound, are in its groups only
+    /// if they are asked for.
+    #[must_use]
+    pub const fn new(date: Date, with_jobs: bool) -> Self {
+        Self { date, with_jobs, groups: BTreeMap::new(), waits: BTreeMap::new() }
+    }
+
+    /// Adds a line, which has its price.
+    pub fn add(&mut self, line: &Line) {
+        if line.kind != Kind::Job {
+            let mut key = Key::of(line);
+            key.job = key.job.filter(|_| self.with_jobs);
+            self.groups.entry(key).or_default().add_line(line);
+        }
+        if let Some(pool) = line.pool.as_ref().filter(|_| line.wait().is_some()) {
+            self.waits.entry(pool.clone()).or_default().add_line(line);
+        }
+    }
+
+    /// Returns the day of what was added.
+    #[must_use]
+    pub fn day(self) -> Day {
+        let groups = self.groups.into_iter().map(|(key, sum)| Group { key, sum }).collect();
+        let waits = self.waits.into_iter().map(|(pool, waits)| PoolWaits { pool, waits }).collect();
+        Day { date: self.date, groups, waits }
     }
 }
 

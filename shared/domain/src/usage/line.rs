@@ -28,7 +28,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
-    /// EC2's own event, to the second in which it bills no more.
+    /// EC2's own event or description, to the second in which it bills no more.
     Event,
     /// The agent ended, and its machine powers off then.
     Exit,
@@ -140,7 +140,8 @@ pub struct Line {
     pub job: Option<OfJob>,
     /// The machine.
     pub machine: Option<OfMachine>,
-    /// When GitHub queued the job; without one, when the machine was planned.
+    /// When the job could first have had a runner ([`crate::job::Job::waits_since`]); without a job,
+    /// when the machine was planned.
     pub since: Time,
     /// What came when.
     pub t: Moments,

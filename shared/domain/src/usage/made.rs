@@ -29,7 +29,7 @@ impl Line {
     fn until(instance: &Instance, job: Option<&Job>, end: (Time, EndedBy)) -> Option<Self> {
         let id = instance.machine()?.clone();
         let from = instance.bound_at.unwrap_or(instance.created_at);
-        let since = job.map_or(instance.created_at, Job::queued_at);
+        let since = job.map_or(instance.created_at, Job::waits_since);
         let mut line = Self::new(Kind::Machine, since, end);
         line.pool = Some(instance.pool.clone());
         line.of_job(job);
@@ -47,14 +47,18 @@ impl Line {
         Some(line)
     }
 
-    /// The line of a job that ended without a machine of ours.
+    /// Returns the line of a job that ended without a machine of ours. None for one that never
+    /// needed a machine.
     #[must_use]
-    pub fn of_job_alone(job: &Job) -> Self {
+    pub fn of_job_alone(job: &Job) -> Option<Self> {
+        if job.never_waited() {
+            return None;
+        }
         let at = job.last_event.completed_at.unwrap_or(job.seen_at);
-        let mut line = Self::new(Kind::Job, job.queued_at(), (at, EndedBy::Github));
+        let mut line = Self::new(Kind::Job, job.waits_since(), (at, EndedBy::Github));
         line.pool.clone_from(&job.pool);
         line.of_job(Some(job));
-        line
+        Some(line)
     }
 
     /// The line of an orphan's time, at its end. None for a machine that no launch made: it is not
@@ -78,9 +82,10 @@ impl Line {
     }
 
     fn of_job(&mut self, job: Option<&Job>) {
-        let Some(Job { last_event: said, seen_at, .. }) = job else { return };
-        self.t.heard = Some(self.after(*seen_at));
-        self.t.started = said.started_at.map(|at| self.after(at));
+        let Some(job) = job else { return };
+        let said = &job.last_event;
+        self.t.heard = Some(self.after(job.seen_at));
+        self.t.started = job.started_at().map(|at| self.after(at));
         self.t.completed = said.completed_at.map(|at| self.after(at));
         self.job = Some(OfJob {
             key: said.key,

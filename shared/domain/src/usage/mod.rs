@@ -9,20 +9,22 @@ mod costs;
 mod date;
 mod distribution;
 mod fold;
+mod items;
 mod line;
 mod made;
 mod parts;
 mod prices;
 mod waits;
 
-pub use self::costs::{By, Costs};
+pub use self::costs::{By, Costs, CostsFold};
 pub use self::date::Date;
-pub use self::fold::{DAY_KEPT, Day, Group, InVain, Key, PartOfDay, PoolWaits, Sum};
+pub use self::fold::{DAY_KEPT, Day, Fold, Group, InVain, Key, PoolWaits, Sum};
+pub use self::items::{MOST_BYTES, PartOfDay};
 pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine};
 pub use self::made::{Loss, end_of, loss};
 pub use self::parts::Parts;
 pub use self::prices::{
-    History, LIST_FOR, MOST_TYPES, OwnPrices, Price, PricedBy, Prices, SPOT_FOR,
+    History, Learned, MOST_TYPES, OwnPrices, Price, PricedBy, Prices, TypeInUse,
 };
 pub use self::waits::{Waits, WaitsFor};
 

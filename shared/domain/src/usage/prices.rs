@@ -13,12 +13,17 @@ use super::line::Line;
 use crate::ec2::{Make, Market};
 use crate::time::{Seconds, Time};
 
-/// Spot's prices are asked for after this time.
-pub const SPOT_FOR: Seconds = Seconds(3_600);
-/// The price list is asked after this time.
-pub const LIST_FOR: Seconds = Seconds(24 * 3_600);
-/// Most types whose prices are kept. The record has some sixty bytes for each of a type's zones.
-pub const MOST_TYPES: usize = 200;
+/// How long a Spot price is valid, and how long a refusal is not asked about again.
+const SPOT_FOR: Seconds = Seconds(3_600);
+/// How long a list price is valid.
+const LIST_FOR: Seconds = Seconds(24 * 3_600);
+/// How long the prices of a type are kept up to date after it was last in use.
+const USED_FOR: Seconds = Seconds(30 * 24 * 3_600);
+/// How often the record notes that a type is in use.
+const NOTED_FOR: Seconds = Seconds(24 * 3_600);
+/// Maximum number of types whose prices are kept, about all that EC2 has. A type needs some 250
+/// bytes in six zones, and DynamoDB accepts items of 400 KB.
+pub const MOST_TYPES: usize = 1_000;
 /// EBS bills a month's price by the second. Months differ; this is the mean one, in hours.
 const HOURS_OF_MONTH: u64 = 730;
 
@@ -58,21 +63,56 @@ impl Price {
 }
 
 /// Prices of an hour, in millionths of a dollar, by instance type. The record `prices` has the last
-/// ones; each hour's stand beside the lines of its day.
+/// ones; those of each hour are kept next to the lines of its day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prices {
-    /// When EC2 was asked for spot's.
+    /// When a price was last learned.
     pub at: Time,
-    /// When the price list was asked.
+    /// When a Spot price was last learned.
+    #[serde(default)]
+    pub spot_at: Time,
+    /// When a list price was last learned.
     pub listed_at: Time,
-    /// Spot's price in each zone.
+    /// The Spot price in each zone.
     pub spot: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u64>>,
-    /// The list's.
+    /// The list price.
     pub list: BTreeMap<Arc<str>, u64>,
-    /// Types that were asked about, and that the list does not have.
-    pub unlisted: BTreeSet<Arc<str>>,
-    /// A GiB of a machine's disk (gp3), a month, where the list has it.
+    /// A GiB of a machine's disk (gp3), a month, if the list has it.
     pub disk: Option<u64>,
+    /// When to ask for that price again.
+    #[serde(default)]
+    pub disk_due: Time,
+    /// The types whose prices are kept up to date.
+    #[serde(default)]
+    pub types: BTreeMap<Arc<str>, TypeInUse>,
+}
+
+/// When to ask for the prices of a type again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeInUse {
+    /// When it was last in use.
+    pub used: Time,
+    /// When to ask EC2 for its Spot prices.
+    pub spot_due: Time,
+    /// When to ask the price list.
+    pub list_due: Time,
+}
+
+/// One answer about prices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// The Spot price of a type in each zone.
+    Spot(Arc<str>, BTreeMap<Arc<str>, u64>),
+    /// The list price of a type, if the list has it.
+    List(Arc<str>, Option<u64>),
+    /// The list price of disks, if the list has it.
+    Disk(Option<u64>),
+    /// The Spot price of this type is refused. The known price stays.
+    SpotRefused(Arc<str>),
+    /// The list price of this type is refused. The known price stays.
+    ListRefused(Arc<str>),
+    /// The list price of disks is refused. The known price stays.
+    DiskRefused,
 }
 
 impl Prices {
@@ -90,52 +130,68 @@ impl Prices {
         Some(Price { machine, by, on_demand, disk })
     }
 
-    /// The types that are to be asked about: the known ones, and those that were seen.
-    #[must_use]
-    pub fn to_ask(&self, seen: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
-        self.known().chain(seen).take(MOST_TYPES).cloned().collect()
-    }
-
-    /// Whether one of these types was never asked about, and there is room for it.
-    #[must_use]
-    pub fn lacks(&self, seen: &BTreeSet<Arc<str>>) -> bool {
-        self.known().count() < MOST_TYPES && seen.iter().any(|kind| !self.knows(kind))
-    }
-
-    /// Whether the list was asked about this type.
-    #[must_use]
-    pub fn knows(&self, kind: &Arc<str>) -> bool {
-        self.list.contains_key(kind) || self.unlisted.contains(kind)
-    }
-
-    fn known(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.list.keys().chain(&self.unlisted)
-    }
-
-    /// Notes what the list says of a type.
-    pub fn note(&mut self, kind: Arc<str>, price: Option<u64>) {
-        match price {
-            Some(price) => {
-                self.unlisted.remove(&kind);
-                self.list.insert(kind, price);
+    /// Notes the types that are in use, and forgets those that were not in use for a month. If there
+    /// are too many, those that were in use last stay.
+    pub fn note_used(&mut self, used: &BTreeSet<Arc<str>>, now: Time) {
+        for kind in used {
+            let kind = self.types.entry(kind.clone()).or_default();
+            if now.is_past(kind.used, NOTED_FOR) {
+                kind.used = now;
             }
-            None => {
-                self.list.remove(&kind);
-                self.unlisted.insert(kind);
+        }
+        let mut types: Vec<_> = std::mem::take(&mut self.types).into_iter().collect();
+        types.retain(|(_, kind)| !now.is_past(kind.used, USED_FOR));
+        types.sort_by_key(|(name, kind)| (!used.contains(name), std::cmp::Reverse(kind.used)));
+        types.truncate(MOST_TYPES);
+        self.types = types.into_iter().collect();
+        self.spot.retain(|name, _| self.types.contains_key(name));
+        self.list.retain(|name, _| self.types.contains_key(name));
+    }
+
+    /// Returns the types whose Spot prices are due.
+    #[must_use]
+    pub fn spot_due(&self, now: Time) -> Vec<Arc<str>> {
+        self.due(|kind| kind.spot_due <= now)
+    }
+
+    /// Returns the types whose list price is due.
+    #[must_use]
+    pub fn list_due(&self, now: Time) -> Vec<Arc<str>> {
+        self.due(|kind| kind.list_due <= now)
+    }
+
+    fn due(&self, is_due: impl Fn(&TypeInUse) -> bool) -> Vec<Arc<str>> {
+        self.types.iter().filter(|(_, kind)| is_due(kind)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Notes an answer.
+    pub fn learn(&mut self, learned: Learned, now: Time) {
+        let (again, next) = (now + SPOT_FOR, now + LIST_FOR);
+        match learned {
+            Learned::Spot(kind, zones) => {
+                (self.at, self.spot_at) = (now, now);
+                self.in_use(&kind).spot_due = again;
+                self.spot.insert(kind, zones);
             }
+            Learned::List(kind, price) => {
+                (self.at, self.listed_at) = (now, now);
+                self.in_use(&kind).list_due = next;
+                match price {
+                    Some(price) => self.list.insert(kind, price),
+                    None => self.list.remove(&kind),
+                };
+            }
+            Learned::Disk(price) => {
+                (self.at, self.disk, self.disk_due) = (now, price, next);
+            }
+            Learned::SpotRefused(kind) => self.in_use(&kind).spot_due = again,
+            Learned::ListRefused(kind) => self.in_use(&kind).list_due = again,
+            Learned::DiskRefused => self.disk_due = again,
         }
     }
 
-    /// Whether the price list is to be asked.
-    #[must_use]
-    pub fn is_list_old(&self, now: Time) -> bool {
-        now.is_past(self.listed_at, LIST_FOR)
-    }
-
-    /// Whether spot's prices are to be asked for.
-    #[must_use]
-    pub fn is_spot_old(&self, now: Time) -> bool {
-        now.is_past(self.at, SPOT_FOR)
+    fn in_use(&mut self, kind: &Arc<str>) -> &mut TypeInUse {
+        self.types.entry(kind.clone()).or_default()
     }
 }
 

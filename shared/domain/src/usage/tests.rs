@@ -28,6 +28,7 @@ fn ran(from: u32, to: u32) -> Job {
         let said = &mut job.last_event;
         said.status = JobStatus::Completed;
         said.conclusion = Some("success".to_owned());
+        said.runner = Some("default-a-0-1".to_owned());
         (said.started_at, said.completed_at) = (Some(at(from)), Some(at(to)));
     })
 }
@@ -140,7 +141,7 @@ fn a_line_tells_its_job_and_when_what_came() {
 #[test]
 fn a_job_without_a_machine_costs_nothing_and_an_orphan_is_all_in_vain() {
     let cancelled = ran(50, 90).with(|job| job.last_event.started_at = None);
-    let line = Line::of_job_alone(&cancelled);
+    let line = Line::of_job_alone(&cancelled).expect("it waited");
     assert_eq!((line.kind, line.at, line.parts.sum()), (Kind::Job, at(90), 0));
     assert_eq!((line.subject().as_str(), line.machine), ("1/1", None));
 

@@ -44,7 +44,7 @@ impl WaitsFor {
 /// The waits of some jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
-    /// From the moment in which GitHub queued it until its first step.
+    /// From the time at which it could first have had a runner until its first step.
     whole: Distribution,
     /// The longest, milliseconds.
     pub longest: u64,
@@ -126,16 +126,18 @@ impl Waits {
 }
 
 impl Line {
-    /// How long its job waited for its first step, and the parts of that: milliseconds. They add up
-    /// to it. None of a job that no machine of ours ran, or of whose start GitHub never told.
+    /// Returns how long its job waited for its first step, and the parts of that wait, which add up to
+    /// it: milliseconds. None for a job that no machine of ours ran, and for one whose wait is not
+    /// known (see [`crate::job::Job::waited`]).
     #[must_use]
     pub fn wait(&self) -> Option<(u64, [Option<u64>; WaitsFor::ALL.len()])> {
         let t = &self.t;
-        let started = t.started.filter(|_| self.kind == Kind::Machine && self.job.is_some())?;
+        let is_ours = self.kind == Kind::Machine && self.job.is_some();
+        let started = t.started.filter(|started| is_ours && *started >= 0)?;
         let mut before = 0;
         let mut until = |at: Option<i64>| {
             // Clocks differ, and a machine may be there before its job.
-            let at = at?.clamp(before, started.max(before));
+            let at = at?.clamp(before, started);
             let part = at - before;
             before = at;
             u64::try_from(part).ok()
@@ -148,6 +150,6 @@ impl Line {
             until(t.listening),
             until(Some(started)),
         ];
-        Some((u64::try_from(started).unwrap_or(0), parts))
+        Some((u64::try_from(started).ok()?, parts))
     }
 }

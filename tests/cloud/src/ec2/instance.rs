@@ -158,6 +158,9 @@ pub struct Instance {
     #[serde(skip)]
     pub stale_until: Millis,
     pub since: Millis,
+    /// When it left life, which EC2 shows with the reason.
+    #[serde(skip)]
+    pub ended_at: Option<Millis>,
     pub reason: Option<Reason>,
     pub tags: BTreeMap<String, String>,
     #[serde(skip)]
@@ -208,6 +211,7 @@ impl Instance {
         let lives = !self.state.is_ending();
         if lives {
             self.reason = Some(end.reason());
+            self.ended_at = Some(now);
             self.set(end.next(), now);
         }
         lives

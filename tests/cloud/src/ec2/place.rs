@@ -73,6 +73,7 @@ impl Ec2 {
             previous: spec.state,
             stale_until: launched_at,
             since: launched_at,
+            ended_at: None,
             reason: None,
             tags: spec.tags.clone(),
             user_data: spec.user_data.clone(),

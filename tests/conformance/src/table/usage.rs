@@ -3,7 +3,7 @@
 use super::*;
 use muster_control::ports::Usage;
 use muster_domain::time::Seconds;
-use muster_domain::usage::{Date, Day, Line, PartOfDay, Prices};
+use muster_domain::usage::{Date, Day, Learned, Line, PartOfDay, Prices};
 
 fn line(instance: &Instance, job: Option<&Job>) -> Line {
     Line::of_machine(&deleted(instance), job).expect("it had a machine")
@@ -27,7 +27,7 @@ async fn shown<W: TableWorld>(world: &W, day: Date) -> Vec<Line> {
 
 pub(super) async fn lines_of_usage_lie_under_the_day_of_their_end<W: TableWorld>(world: &W) {
     let mut lines: Vec<Line> = (1..=50).map(|n| line(&running(n, None), None)).collect();
-    lines.push(Line::of_job_alone(&queued(51)));
+    lines.extend(Line::of_job_alone(&queued(51)));
     let mut other = lines[0].clone();
     other.at = other.at + Seconds(86_400);
     for some in lines.chunks(20) {
@@ -61,8 +61,8 @@ pub(super) async fn days_of_usage_are_kept_in_items<W: TableWorld>(world: &W) {
     let lines: Vec<Line> =
         (1..=3).map(|n| line(&running(n, None), Some(&queued(n.into())))).collect();
     let date = Date::of(lines[0].at);
-    let day = Day::fold(date, &lines).without_jobs();
-    let [part] = day.clone().into_parts().try_into().expect("one part");
+    let day = Day::fold(date, &lines);
+    let [part] = day.to_parts().try_into().expect("one part");
     let second = PartOfDay { part: 1, parts: 2, ..part.clone() };
     let first = PartOfDay { parts: 2, ..part };
     commit(world, &[first.clone().into(), second.clone().into()]).await;
@@ -71,10 +71,10 @@ pub(super) async fn days_of_usage_are_kept_in_items<W: TableWorld>(world: &W) {
     assert_eq!(found, [first, second]);
     assert_eq!(world.table().rolled_up(date.before()).await, Ok(Vec::new()));
     // Made anew it is one again, and the second part is left over.
-    let whole: Vec<Write> = day.clone().into_parts().into_iter().map(Write::from).collect();
+    let whole: Vec<Write> = day.to_parts().into_iter().map(Write::from).collect();
     commit(world, &whole).await;
     let found = world.table().rolled_up(date).await.expect("read");
-    assert_eq!(Day::of_parts(found), [day]);
+    assert_eq!(Day::of_parts(found), Some(day));
     assert_eq!(shown(world, date).await, [], "a day is none of its lines");
 }
 
@@ -82,14 +82,15 @@ pub(super) async fn prices_are_kept_by_the_hour<W: TableWorld>(world: &W) {
     assert_eq!(world.table().prices().await, Ok(None));
     let at = running(1, None).since();
     let zones = [("us-east-1a".into(), 40_000)].into();
-    let first = Prices {
-        at,
-        listed_at: at,
-        spot: [("m7i.large".into(), zones)].into(),
-        list: [("m7i.large".into(), 100_800)].into(),
-        unlisted: ["x9.metal".into()].into(),
-        disk: Some(80_000),
-    };
+    let mut first = Prices::default();
+    for learned in [
+        Learned::Spot("m7i.large".into(), zones),
+        Learned::List("m7i.large".into(), Some(100_800)),
+        Learned::List("x9.metal".into(), None),
+        Learned::Disk(Some(80_000)),
+    ] {
+        first.learn(learned, at);
+    }
     commit(world, &[Change::create(first.clone()).into()]).await;
     let stored = world.table().prices().await.expect("read").expect("prices");
     let second = Prices { at: at + Seconds(3_600), ..first.clone() };

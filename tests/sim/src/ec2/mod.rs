@@ -117,6 +117,8 @@ pub struct Ec2 {
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.
     pub script: Vec<Scripted>,
+    /// Operations whose prices are denied, and types that they refuse.
+    pub without_prices: Vec<&'static str>,
 }
 
 /// What a scenario has EC2 answer.
@@ -155,6 +157,7 @@ impl Default for Ec2 {
             image_agent: ImageAgent::default(),
             without_quota: None,
             scripted: Vec::new(),
+            without_prices: Vec::new(),
             script: Vec::new(),
         }
     }

@@ -13,6 +13,7 @@ use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::plan::LAUNCH_TAG;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Machine as Shown, MachineSeen};
+use muster_domain::time::Time;
 
 /// The states of a machine that is not gone.
 const PRESENT: [InstanceState; 4] = [
@@ -40,7 +41,11 @@ pub(super) const fn shown(state: InstanceState) -> Shown {
 
 pub(super) fn seen(shown: &Described) -> MachineSeen {
     let reason = shown.reason().map(|reason| StateReason::new(&reason.code, &reason.message));
-    MachineSeen { state: self::shown(shown.state), reason, make: make(shown.instance) }
+    let state = self::shown(shown.state);
+    // EC2 shows seconds.
+    let ended_at = shown.instance.ended_at.filter(|_| state == Shown::Gone);
+    let ended_at = ended_at.map(|at| Time::from_millis(at / 1000 * 1000));
+    MachineSeen { state, reason, ended_at, make: make(shown.instance) }
 }
 
 /// What a machine is, as every look at it shows.

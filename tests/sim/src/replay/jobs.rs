@@ -30,6 +30,10 @@ fn job(line: &Line, begin: Millis) -> Option<ReplayedJob> {
     let end = t.completed.unwrap_or(t.ended);
     let ran = t.started.map(|started| (end - started).max(0));
     let has_left = line.kind == Kind::Job;
+    if has_left && end < 0 {
+        // It ended before it could have had a runner.
+        return None;
+    }
     Some(ReplayedJob {
         at,
         left_at: has_left.then(|| at + t.started.unwrap_or(end).max(0)),

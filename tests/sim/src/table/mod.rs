@@ -142,7 +142,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
         Write::Audit(_) => Item::Audit(number),
         Write::Usage(line) => Item::Usage(line.at, line.subject()),
-        Write::UsageDay(part) => Item::UsageDay(part.day.date, part.part),
+        Write::UsageDay(part) => Item::UsageDay(part.date, part.part),
         Write::Prices(_) => Item::Prices,
     }
 }
@@ -327,7 +327,7 @@ impl Tables {
                     self.usage.insert((line.at, line.subject()), Line::clone(line));
                 }
                 Write::UsageDay(part) => {
-                    self.days.insert((part.day.date, part.part), PartOfDay::clone(part));
+                    self.days.insert((part.date, part.part), PartOfDay::clone(part));
                 }
                 Write::Prices(next) => {
                     self.prices_by_hour.insert(next.at, next.next().clone());

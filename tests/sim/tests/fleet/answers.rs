@@ -27,7 +27,7 @@ use muster_domain::pool::limits::{Limits, Scope};
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
-use muster_domain::usage::Prices;
+use muster_domain::usage::{Learned, Prices};
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
 use muster_sim::github;
@@ -332,9 +332,10 @@ fn a_job_that_is_over() {
     row.ended_at = Some(ago(104));
     row.to_deleted(ago(100), "the test");
     bench.store(&[row]);
-    let mut prices = Prices { at: ago(3_000), listed_at: ago(3_000), ..Prices::default() };
-    prices.spot.insert("m7i.large".into(), [("use1-az1".into(), 40_100)].into());
-    prices.note("m7i.large".into(), Some(100_800));
+    let mut prices = Prices::default();
+    let zones = [("use1-az1".into(), 40_100)].into();
+    prices.learn(Learned::Spot("m7i.large".into(), zones), ago(3_000));
+    prices.learn(Learned::List("m7i.large".into(), Some(100_800)), ago(3_000));
     bench.put(&[Change::create(job).into(), Change::create(prices).into()]);
     check(&bench, "explain_job_over", json!({ "action": "explain", "job": "1/7" }));
 }

@@ -21,7 +21,7 @@ use muster_domain::pool_file::Rights;
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
-use muster_domain::usage::Prices;
+use muster_domain::usage::{Learned, Prices};
 use muster_sim::agenda::{Event, Millis, TaskId, Which};
 use muster_sim::calls::Calls;
 use muster_sim::door::Door;
@@ -90,8 +90,13 @@ impl Bench {
         }
         let pools = self.door.sim.settings.pools.iter();
         let kinds = pools.flat_map(|pool| &pool.instance_types);
-        let unlisted = kinds.cloned().collect();
-        let prices = Prices { at: now, listed_at: now, unlisted, ..Prices::default() };
+        let mut prices = Prices::default();
+        prices.note_used(&kinds.cloned().collect(), now);
+        for kind in prices.types.clone().into_keys() {
+            prices.learn(Learned::Spot(kind.clone(), <_>::default()), now);
+            prices.learn(Learned::List(kind, None), now);
+        }
+        prices.learn(Learned::Disk(None), now);
         self.put(&[Change::create(prices).into()]);
         self
     }

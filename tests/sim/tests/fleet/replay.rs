@@ -14,6 +14,7 @@ use muster_sim::fault::Fault;
 use muster_sim::replay::{Measured, Only, Outcome, Replay};
 use muster_sim::rng::Rng;
 use muster_sim::schedule::{DAY, Plan, PlannedJob, pool};
+use muster_sim::world::Window;
 use muster_sim::world::World;
 
 /// What a launch takes at EC2.
@@ -26,8 +27,8 @@ fn file(max: u32, min_idle: u32) -> PoolFile {
     PoolFile { pools: vec![pool], limits: <_>::default(), balance: <_>::default() }
 }
 
-/// The lines of some quiet days in the simulated cloud, whose own seconds the replay does not know; with their prices.
-fn lines(days: i64, jobs: usize, file: &PoolFile) -> Vec<Line> {
+/// A day without faults and without jobs.
+fn quiet(file: &PoolFile) -> Plan {
     let mut plan = Plan::of(1).without(Fault::ALL);
     (plan.orders, plan.flips, plan.windows) = (Vec::new(), Vec::new(), Vec::new());
     plan.kept = None;
@@ -35,6 +36,46 @@ fn lines(days: i64, jobs: usize, file: &PoolFile) -> Vec<Line> {
     plan.settings.pools.clone_from(&file.pools);
     plan.cloud_config.slowest_call = 20;
     plan.strangers = 0;
+    plan
+}
+
+/// Thirty jobs end while something does not answer for twenty minutes.
+#[test]
+fn what_machines_cost_is_known_after_an_outage() {
+    for fault in [
+        Fault::OutageTable,
+        Fault::OutageLambda,
+        Fault::OutageEc2,
+        Fault::OutageGithub,
+        Fault::OutageCredentials,
+    ] {
+        let file = file(40, 0);
+        let mut plan = quiet(&file);
+        let job = |n: i64| PlannedJob {
+            at: START + 10 * MINUTE + n * SECOND,
+            cancelled_at: None,
+            gate: None,
+            repository: "acme/web",
+            private: true,
+            labels: &["self-hosted", "linux"],
+            length: 6 * MINUTE + n * 20 * SECOND,
+        };
+        plan.jobs = (0..30).map(job).collect();
+        let (from, until) = (START + 15 * MINUTE, START + 35 * MINUTE);
+        plan.windows = vec![Window { fault, from, until }];
+        plan.faults_end = START + 4 * HOUR;
+        let mut executor = Executor::new(plan.world(), plan.settings.clone());
+        executor.run(plan.faults_end);
+        let world = executor.sim().world.borrow();
+        let machines = world.tables.usage.values().filter(|line| line.machine.is_some()).count();
+        assert!(machines >= 30, "{fault:?}: {machines} machines");
+        check_bill(&world);
+    }
+}
+
+/// The lines of some quiet days in the simulated cloud, whose own seconds the replay does not know; with their prices.
+fn lines(days: i64, jobs: usize, file: &PoolFile) -> Vec<Line> {
+    let mut plan = quiet(file);
     let mut rng = Rng::new(5);
     plan.jobs = (0..jobs).map(|_| job(&mut rng, days)).collect();
     plan.faults_end = START + days * DAY;

@@ -1,9 +1,11 @@
 //! What machines cost and how long jobs waited, as operators are answered it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use muster_control::context::Context;
-use muster_control::sums::{PriceWatch, RollUp};
+use muster_control::ports::Operations as _;
+use muster_control::sums::{PriceWatch, RollUp, late_since};
 use muster_domain::ids::MachineId;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{Date, Line};
@@ -182,8 +184,12 @@ fn days_that_were_rolled_up_say_the_same_without_their_lines() {
     // Each day has three chances, and the last of these days is over.
     for day in 0..4 {
         let now = NOW + Seconds(day * DAY) - Seconds(2 * DAY);
-        assert_eq!(bench.drive(days.run(now)).expect("rolled up"), 3);
-        assert_eq!(bench.drive(days.run(now + Seconds(60))).expect("nothing to do"), 0);
+        let one = |minute: u32| bench.drive(days.run(now + Seconds(60 * minute))).expect("read");
+        let morning = Date::of(now - Seconds(3_600));
+        let before = [morning.before(), morning.before().before()];
+        let expected = [before[0], before[1], before[1].before()].map(Some);
+        assert_eq!([0, 1, 2].map(one), expected, "one day each sweep");
+        assert_eq!(one(3), None, "nothing to do");
     }
     bench.change(|world| {
         let last: Date = "2026-11-17".parse().expect("a day");
@@ -215,5 +221,71 @@ fn prices_are_asked_for_once_an_hour_and_when_a_type_is_new() {
     assert_eq!(calls(120, &["c7a.large"]), 2);
     assert_eq!(calls(180, &["c7a.large"]), 0);
     assert_eq!(calls(3_800, &[]), 1, "the list is asked once a day");
-    assert_eq!(calls(DAY + 60, &[]), 5);
+    assert_eq!(calls(DAY + 180, &[]), 5);
+}
+
+/// What is refused, the types that pools name, and then: the types with a Spot price and with a list
+/// price, and how many calls the next sweep and the next hour's make.
+#[test]
+fn a_refusal_ends_no_other_price_and_waits_an_hour() {
+    let three = ["a1.large", "b1.large", "c1.large"];
+    let bulk: Vec<String> = (0..250).map(|n| format!("t{n}.large")).collect();
+    let bulk: Vec<&str> = bulk.iter().map(String::as_str).collect();
+    let rows: &[(&[&'static str], &[&str], [usize; 2], [u64; 2])] = &[
+        (&[], &three, [3, 3], [0, 1]),
+        (&["DescribeSpotPriceHistory"], &three, [0, 3], [0, 4]),
+        (&["GetProducts"], &three, [3, 0], [0, 5]),
+        (&["DescribeSpotPriceHistory", "GetProducts"], &three, [0, 0], [0, 8]),
+        (&["b1.large"], &three, [2, 2], [0, 5]),
+        (&["disk"], &three, [3, 3], [0, 2]),
+        (&[], &bulk, [250, 250], [0, 3]),
+        (&["t7.large"], &bulk, [249, 249], [0, 54]),
+    ];
+    for (refused, kinds, priced, calls) in rows {
+        let bench = Bench::of(vec![]);
+        let door = &bench.door;
+        let watch = PriceWatch { context: Context::new(door, &(), door, &(), &door.sim.settings) };
+        let seen: BTreeSet<Arc<str>> = kinds.iter().map(|kind| (*kind).into()).collect();
+        bench.change(|world| world.ec2.without_prices = refused.to_vec());
+        let look = |second: u32| {
+            let before = bench.change(|world| world.calls.looks);
+            let told = bench.drive(watch.look(&seen, NOW + Seconds(second))).expect("looked");
+            (told, bench.change(|world| world.calls.looks) - before)
+        };
+        let (problems, _) = look(0);
+        assert_eq!(problems.is_empty(), refused.is_empty(), "{refused:?}: {problems:?}");
+        let known =
+            bench.change(|world| world.tables.prices.clone()).expect("learned").into_record();
+        let spot = known.spot.values().filter(|zones| !zones.is_empty()).count();
+        assert_eq!([spot, known.list.len()], *priced, "{refused:?}");
+        assert_eq!([look(60).1, look(3_600).1].map(u64::from), *calls, "{refused:?}");
+    }
+}
+
+/// Stopped after the roll-up began: an hour later only that day is repeated, and `status` knows when
+/// that lasts.
+#[test]
+fn a_roll_up_that_does_not_end_is_repeated_and_reported() {
+    let bench = told();
+    let door = &bench.door;
+    let days = RollUp { context: Context::new(door, &(), &(), &(), &door.sim.settings) };
+    let after = |hours: u32| NOW + Seconds(hours * 3_600);
+    let run = |hours| bench.drive(days.run(after(hours))).expect("read").map(|day| day.to_string());
+    let late = |hours| bench.drive(late_since(door, after(hours))).expect("read");
+    assert_eq!(late(2), None, "a new stack");
+    assert_eq!(run(2).as_deref(), Some("2026-11-20"));
+    // A sweep begins the next day and is killed.
+    let begun = bench.drive(door.cursor("roll-up-begun")).expect("read");
+    bench.drive(door.move_cursor("roll-up-begun", begun, after(3))).expect("begun");
+    assert_eq!(run(3), None, "the next minute does not try again");
+    assert_eq!((late(6), late(7)), (None, Some(after(1))));
+    let status = crate::answers::ask_at(&bench, json!({ "action": "overview" }), after(7));
+    assert!(
+        status["wants"].to_string().contains("costs have not been rolled up since"),
+        "{status}"
+    );
+    assert_eq!(run(4).as_deref(), Some("2026-11-19"), "only that day is repeated");
+    assert_eq!(run(4).as_deref(), Some("2026-11-18"));
+    assert_eq!((run(4), late(24)), (None, None));
+    assert_eq!(late(31), Some(after(25)));
 }

@@ -29,10 +29,13 @@ pub struct CostsList {
     pub unpriced: BTreeMap<String, u64>,
     /// What each day cost.
     pub days: Vec<CostsOfDay>,
-    /// When EC2 was asked for spot's prices last.
+    /// When a Spot price was last learned.
     pub spot_at: Option<Time>,
-    /// When the price list was asked last, and answered all.
+    /// When a list price was last learned.
     pub listed_at: Option<Time>,
+    /// The waits of the same days, so that nobody has to read the days twice. `by`, `spread` and a
+    /// repository do not change them.
+    pub waits: WaitsList,
 }
 
 /// A row of costs.

@@ -4,7 +4,7 @@ mod pools;
 
 use std::collections::BTreeMap;
 
-use futures_util::future::{try_join_all, try_join3, try_join4, try_join5};
+use futures_util::future::{try_join_all, try_join4, try_join5};
 use muster_domain::SCHEMA;
 use muster_domain::agent::{Agents, Standing};
 use muster_domain::ids::{Entity, PoolName};
@@ -22,11 +22,12 @@ use super::answers::{
     StackStatus, UnservedJob, UnservedJobs, Want,
 };
 use super::switch::SUBJECT;
-use super::wants::{Facts, at_most, wants};
+use super::wants::{Facts, at_most, not_rolled_up, wants};
 use super::{Admin, AdminError};
 use crate::context::{Context, Ports, Wired};
 use crate::notices::Notices;
 use crate::ports::{Directory, Jobs as _, Launches as _, Operations as _, ReadError, Table};
+use crate::sums::late_since;
 
 /// How many of the jobs that nobody launches for are looked at for their reasons.
 const LOOKED_AT: u32 = 100;
@@ -45,19 +46,23 @@ struct Seen {
     entities: Vec<EntityStatus>,
     orphans: Vec<OrphanStatus>,
     notices: Option<Notices>,
+    /// Since when the roll-up of costs is outstanding.
+    costs_due: Option<Time>,
 }
 
 impl Seen {
     fn wants(&self, app: Option<&AppStatus>) -> Vec<Want> {
         let (overview, cooldowns) = (&self.overview, self.cooldowns.as_ref());
-        wants(&Facts {
+        let mut wants = wants(&Facts {
             overview,
             app,
             troubles: cooldowns.map_or(&[][..], |known| &known.troubles),
             cooldowns: &cooldowns.map(|known| known.on(overview.now)).unwrap_or_default(),
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
-        })
+        });
+        wants.extend(self.costs_due.map(|due| not_rolled_up(due, overview.now)));
+        wants
     }
 }
 
@@ -104,7 +109,7 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
     async fn seen(&self, now: Time) -> Result<Seen, ReadError> {
         let Context { table, settings, .. } = self.context;
         let counted = settings.pools.iter().map(|pool| self.counted(pool, now));
-        let (counted, nobodys, records) = try_join3(
+        let (counted, nobodys, records, costs_due) = try_join4(
             try_join_all(counted),
             try_join4(
                 table.count_unmatched_jobs(),
@@ -119,6 +124,7 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
                 self.limits(),
                 table.notices(),
             ),
+            late_since(table, now),
         )
         .await?;
         let (unserved, first_unserved, gated, first_gated) = nobodys;
@@ -145,7 +151,8 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
         };
         let orphans = orphans.into_iter().map(Stored::into_record).map(OrphanStatus::from);
         let notices = notices.map(Stored::into_record);
-        Ok(Seen { overview, cooldowns, entities, orphans: orphans.collect(), notices })
+        let orphans = orphans.collect();
+        Ok(Seen { overview, cooldowns, entities, orphans, notices, costs_due })
     }
 
     /// The entities that a pool names and those that GitHub refuses or limits. One that no pool names

@@ -1,6 +1,7 @@
 //! What somebody should look at: one list, for everybody who shows or tells it. It is pure, and
 //! needs nothing of GitHub: what is known of the App goes in where somebody has asked.
 
+mod costs;
 mod github;
 mod jobs;
 mod machines;
@@ -13,6 +14,7 @@ use muster_domain::switches::SwitchedOff;
 use muster_domain::text::first;
 use muster_domain::time::Time;
 
+pub use self::costs::not_rolled_up;
 pub use self::github::trouble;
 pub use self::jobs::unserved;
 pub use self::machines::refusal;

@@ -36,6 +36,9 @@ impl<P: Ports> Reap<'_, P> {
                 };
                 let shown = answer.as_ref().ok();
                 seen.machine_reason = shown.and_then(|shown| shown.reason.clone());
+                // The event may have been lost, or come after this pass.
+                let ended_at = shown.and_then(|shown| shown.ended_at);
+                seen.machine_ended_at = seen.machine_ended_at.into_iter().chain(ended_at).min();
                 seen.machine_make = shown.map(|shown| shown.make.clone()).unwrap_or_default();
                 seen.machine = answered(answer.map(|seen| seen.state));
             }

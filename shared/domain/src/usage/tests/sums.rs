@@ -1,6 +1,7 @@
 //! Lines put together, with their prices.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -9,8 +10,8 @@ use crate::ec2::{Make, Market};
 use crate::testkit::{CLAIMED, With, at, booting, exited, idle, searched};
 use crate::time::{Seconds, Time};
 use crate::usage::{
-    By, Costs, Date, Day, History, Line, OwnPrices, Parts, Price, PricedBy, Prices, Sum, Waits,
-    WaitsFor,
+    By, Costs, Date, Day, Fold, History, Learned, Line, MOST_BYTES, MOST_TYPES, OwnPrices,
+    PartOfDay, Parts, Price, PricedBy, Prices, Sum, Waits, WaitsFor,
 };
 
 fn make(kind: &str, market: Market) -> Make {
@@ -20,17 +21,20 @@ fn make(kind: &str, market: Market) -> Make {
 
 /// m7i.large at ten cents an hour and four on spot, forty GiB for 73 cents a month.
 fn prices(time: Time) -> Prices {
-    Prices {
-        at: time,
-        listed_at: time,
-        spot: BTreeMap::from([(
-            "m7i.large".into(),
-            BTreeMap::from([("us-east-1a".into(), 40_000)]),
-        )]),
-        list: BTreeMap::from([("m7i.large".into(), 100_000)]),
-        unlisted: BTreeSet::from(["x9.large".into()]),
-        disk: Some(18_250),
+    let mut prices = Prices::default();
+    let used = BTreeSet::from(["m7i.large".into(), "x9.large".into()]);
+    prices.note_used(&used, time);
+    let zones = BTreeMap::from([("us-east-1a".into(), 40_000)]);
+    for learned in [
+        Learned::Spot("m7i.large".into(), zones),
+        Learned::List("m7i.large".into(), Some(100_000)),
+        Learned::List("x9.large".into(), None),
+        Learned::SpotRefused("x9.large".into()),
+        Learned::Disk(Some(18_250)),
+    ] {
+        prices.learn(learned, time);
     }
+    prices
 }
 
 /// A line of a machine, with its price.
@@ -69,7 +73,8 @@ fn a_machine_has_the_price_of_its_type_market_and_zone_or_none() {
 
 #[test]
 fn a_line_has_the_price_of_its_hour() {
-    let dear = Prices { list: BTreeMap::from([("m7i.large".into(), 300_000)]), ..prices(at(7200)) };
+    let mut dear = prices(at(7200));
+    dear.list.insert("m7i.large".into(), 300_000);
     let history = History::new(vec![dear, prices(at(3600))]);
     let of = |time| history.of(&make("m7i.large", Market::OnDemand), 40, time);
     let rows = [(0, 100_000), (3600, 100_000), (7199, 100_000), (7200, 300_000), (90_000, 300_000)];
@@ -80,14 +85,44 @@ fn a_line_has_the_price_of_its_hour() {
 }
 
 #[test]
-fn prices_are_asked_for_by_the_hour_and_of_what_was_seen() {
-    let known = prices(at(0));
-    let seen = |kind: &str| BTreeSet::from([kind.into()]);
-    assert!(!known.is_spot_old(at(3599)) && known.is_spot_old(at(3601)));
-    assert!(!known.is_list_old(at(3601)) && known.is_list_old(at(0) + Seconds(86_401)));
-    // One without a price was asked about.
-    assert!(!known.lacks(&seen("x9.large")) && known.lacks(&seen("c7a.large")));
-    assert_eq!(known.to_ask(&seen("c7a.large")).len(), 3);
+fn each_source_and_each_type_is_due_by_itself() {
+    let mut known = prices(at(0));
+    let names = |due: Vec<Arc<str>>| due.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let both = ["m7i.large", "x9.large"];
+    let none: [&str; 0] = [];
+    assert_eq!(names(known.spot_due(at(3599))), none);
+    assert_eq!(names(known.spot_due(at(3600))), both, "the refused one, too");
+    assert_eq!(names(known.list_due(at(3600))), none, "the list is asked once a day");
+    known.learn(Learned::ListRefused("m7i.large".into()), at(10));
+    assert_eq!(names(known.list_due(at(3610))), ["m7i.large"]);
+    assert_eq!(known.list.get("m7i.large"), Some(&100_000), "the known price stays");
+    assert_eq!(names(known.list_due(at(86_400))), both);
+    assert_eq!(known.disk_due, at(86_400));
+    let new = BTreeSet::from(["c7a.large".into()]);
+    known.note_used(&new, at(60));
+    assert_eq!(names(known.spot_due(at(60))), ["c7a.large"]);
+    known.note_used(&new, at(0) + Seconds(30 * 86_400));
+    assert_eq!(known.types.len(), 1, "the others were not in use for a month");
+    assert!(known.list.is_empty() && known.spot.is_empty());
+}
+
+#[test]
+fn the_prices_of_all_types_of_ec2_fit_into_one_item() {
+    let name = |n: u32| Arc::<str>::from(format!("m7i-flex-{n}.8xlarge"));
+    let all: BTreeSet<_> = (0..1_200).map(name).collect();
+    let mut known = Prices::default();
+    known.note_used(&(5_000..5_100).map(name).collect(), at(0));
+    known.note_used(&all, at(86_400));
+    assert_eq!(known.types.len(), MOST_TYPES);
+    assert!(known.types.keys().all(|kind| all.contains(kind)), "those in use stay");
+    let zones: BTreeMap<_, _> =
+        (0..6).map(|n| (format!("us-east-1{n}").into(), 1_234_567)).collect();
+    for kind in all.iter().take(MOST_TYPES) {
+        known.learn(Learned::Spot(kind.clone(), zones.clone()), at(86_400));
+        known.learn(Learned::List(kind.clone(), Some(12_345_678)), at(86_400));
+    }
+    let bytes = serde_json::to_string(&known).expect("JSON").len();
+    assert!(bytes < 390_000, "{bytes}");
 }
 
 #[test]
@@ -161,28 +196,55 @@ fn a_wait_is_told_by_what_it_was_for() {
     assert_eq!(both, waits);
 }
 
+/// A day of so many repositories, each with a workflow, and of so many pools, with names of so many
+/// letters.
+fn large(repositories: usize, pools: usize, letters: usize) -> Day {
+    let mut fold = Fold::new(Date::of(at(0)), false);
+    let name = |n: usize| format!("{n:x<letters$}");
+    for n in 0..repositories.max(pools) * 4 {
+        let kind = ["m7i.large", "m7i.xlarge", "c7a.large", "r7i.large"][n % 4];
+        let mut one = line(exited(), Some(99), make(kind, Market::Spot));
+        let job = one.job.as_mut().expect("a job");
+        job.repository = format!("acme/{}", name(n / 4 % repositories)).into();
+        job.workflow = Some("\u{1f477}\"".repeat(letters / 8).into());
+        let pool = name(n % pools).get(..letters.min(32)).expect("letters").to_owned();
+        one.pool = Some(pool.parse().expect("a pool"));
+        // Waits of all sizes: a pool has as many steps as there are.
+        for wait in 0..64 {
+            one.t.started = Some(i64::from(60 + wait * wait * 37) * 1000);
+            one.t.planned = Some(i64::from(wait * 900) * 1000);
+            fold.add(&one);
+        }
+    }
+    fold.day()
+}
+
+/// Few and many groups, few and many pools, short and long names, letters of four bytes.
 #[test]
-fn a_day_is_kept_in_items_and_found_again() {
-    let lines: Vec<Line> = (0..2_000)
-        .map(|n| {
-            let mut one = line(exited(), Some(99), make("m7i.large", Market::Spot));
-            let job = one.job.as_mut().expect("a job");
-            (job.repository, job.name) = (format!("acme/{n}").into(), "build".into());
-            one
-        })
-        .collect();
-    let day = day(&lines).without_jobs();
-    let mut parts = day.clone().into_parts();
-    assert_eq!(parts.len(), 3);
-    let largest = parts.iter().map(|part| serde_json::to_string(part).expect("JSON").len()).max();
-    assert!(largest.is_some_and(|bytes| bytes < 380_000), "{largest:?}");
-    // One more of an earlier, longer form of the day.
-    parts.push(crate::usage::PartOfDay { part: 3, ..parts[2].clone() });
-    assert_eq!(Day::of_parts(parts.clone()), [day]);
-    parts.remove(1);
-    assert_eq!(Day::of_parts(parts), []);
+fn a_day_of_any_size_is_kept_in_items_that_dynamodb_accepts() {
+    for (repositories, pools, letters) in
+        [(1, 1, 8), (1_500, 1, 8), (1_500, 20, 85), (300, 40, 255), (2, 300, 40), (4_000, 3, 85)]
+    {
+        let day = large(repositories, pools, letters);
+        let name = format!("{repositories} repositories, {pools} pools, {letters} letters");
+        let mut parts = day.to_parts();
+        for part in &parts {
+            assert!(part.text.len() <= MOST_BYTES, "{name}: {}", part.text.len());
+        }
+        let full: usize = parts.iter().map(|part| part.text.len()).sum();
+        assert!(parts.len() <= full / 250_000 + 1, "{name}: {} items of {full}", parts.len());
+        // One more of an earlier, longer form of the day.
+        let last = parts.last().expect("a part").clone();
+        parts.push(PartOfDay { part: parts.len(), ..last });
+        parts.reverse();
+        assert_eq!(Day::of_parts(parts.clone()).as_ref(), Some(&day), "{name}");
+        parts.retain(|part| part.part != part.parts - 1);
+        assert_eq!(Day::of_parts(parts), None, "{name}: one is missing");
+    }
     let empty = Day::fold(Date::of(at(0)), []);
-    assert_eq!(empty.into_parts().len(), 1);
+    assert_eq!(empty.to_parts().len(), 1);
+    assert_eq!(Day::of_parts(empty.to_parts()), Some(empty));
+    assert_eq!(Day::of_parts(Vec::new()), None);
 }
 
 proptest! {

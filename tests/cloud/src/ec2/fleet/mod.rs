@@ -182,6 +182,7 @@ impl Ec2 {
             previous: InstanceState::Pending,
             stale_until: launch.now,
             since: launch.now,
+            ended_at: None,
             reason: None,
             tags,
             user_data: template.user_data.clone(),

@@ -126,7 +126,9 @@ fn instance(shown: &Described, account: &str) -> String {
     if let Some(reason) = shown.reason() {
         let inner = text("code", &reason.code) + &text("message", &reason.message);
         out += &wrap("stateReason", &inner);
-        out += &text("reason", &format!("{} ({})", reason.message, with_millis(instance.since)));
+        let at = muster_cloud::rfc3339(instance.ended_at.unwrap_or(instance.since));
+        let at = at.trim_end_matches('Z').replace('T', " ");
+        out += &text("reason", &format!("User initiated ({at} GMT)"));
     }
     out += &text("architecture", "x86_64");
     out += &text("rootDeviceType", "ebs");
