@@ -19,7 +19,9 @@ pub use self::findings::{
 pub use self::key::{
     BAD_KEY, KeyProblem, NO_KEY, NOT_INSTALLED, is_before_github, put_command, secret_name,
 };
-pub use self::making::{NewAppLinks, NoCode, check_code, code_mark, settings_page};
+pub use self::making::{
+    HOMEPAGE, NewAppLinks, NoCode, app_name, check_code, code_mark, settings_page, unique,
+};
 
 /// What GitHub says of the App.
 /// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app

@@ -12,7 +12,11 @@ const MAX_NAME: usize = 34;
 /// The longest code that is taken; GitHub's have forty characters.
 const MAX_CODE: usize = 200;
 
-/// GitHub's form for a new App, filled in. The webhook's secret alone it takes by hand.
+/// The homepage of an App, which everyone who sees the App sees. The address of the stack's API is for
+/// GitHub and machines.
+pub const HOMEPAGE: &str = "https://github.com/muster-runners/muster";
+
+/// GitHub's form for a new App, filled in. The webhook's secret has to be entered by hand.
 /// Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-using-url-parameters
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAppLinks {
@@ -23,17 +27,13 @@ pub struct NewAppLinks {
 }
 
 impl NewAppLinks {
-    /// The links of the stack whose webhook has this address: those of its outputs.
+    /// The links of the stack whose webhook has this address.
     #[must_use]
     pub fn new(stack: &str, webhook: &str) -> Self {
-        let home = webhook.strip_suffix("/webhook").unwrap_or(webhook);
-        let host = home.split_once("://").map_or(home, |(_, rest)| rest);
-        let api = host.split(['.', ':', '/']).next().unwrap_or_default();
-        // Names are unique at GitHub, so the API's id is in it.
-        let name: String = format!("{stack}-{api}").chars().take(MAX_NAME).collect();
+        let name = app_name(stack, &unique(webhook));
         let link = |place: &str, runners: &str| {
             format!(
-                "https://github.com/{place}settings/apps/new?name={name}&url={home}&public=false\
+                "https://github.com/{place}settings/apps/new?name={name}&url={HOMEPAGE}&public=false\
                  &webhook_active=true&webhook_url={webhook}&events%5B%5D={JOBS}&{ACTIONS}=read\
                  &{runners}=write"
             )
@@ -43,6 +43,19 @@ impl NewAppLinks {
             personal: link("", RUNNERS_OF_REPOSITORIES),
         }
     }
+}
+
+/// The name of a stack's App, no longer than GitHub accepts.
+#[must_use]
+pub fn app_name(stack: &str, of: &str) -> String {
+    let name: String = format!("{stack}-{of}").chars().take(MAX_NAME).collect();
+    name.trim_end_matches('-').to_owned()
+}
+
+/// Makes an App's name unique at GitHub, without the address that it is made from.
+#[must_use]
+pub fn unique(webhook: &str) -> String {
+    format!("{:08x}", fnv1a(webhook.as_bytes()) & 0xffff_ffff)
 }
 
 /// A text that cannot be a code of GitHub's.
@@ -87,10 +100,12 @@ mod tests {
     fn the_links_fill_the_form_in() {
         let webhook = "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook";
         let NewAppLinks { organization, personal } = NewAppLinks::new("muster", webhook);
+        // Whoever sees the App must not learn the address from its name or homepage.
+        assert!(!unique(webhook).contains("a1b2c3d4e5"));
         assert_eq!(
-            organization,
-            "https://github.com/organizations/ORG/settings/apps/new?name=muster-a1b2c3d4e5\
-             &url=https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com&public=false\
+            organization.replace(&unique(webhook), "NAME"),
+            "https://github.com/organizations/ORG/settings/apps/new?name=muster-NAME\
+             &url=https://github.com/muster-runners/muster&public=false\
              &webhook_active=true\
              &webhook_url=https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook\
              &events%5B%5D=workflow_job&actions=read&organization_self_hosted_runners=write"

@@ -319,16 +319,16 @@ impl Job {
         self.last_event.runner.as_deref().and_then(crate::ids::instance_of_runner)
     }
 
-    /// Whether it is this instance's runner that took it, by all that GitHub said. A name alone
-    /// proves nothing: it is free in every other account, and at a repository of the same
-    /// organization (github.com/github/docs/issues/17589). The registration's number is on record
-    /// before its machine has the configuration, so an instance without one has run nothing.
+    /// Returns whether this instance's runner took the job, by everything that GitHub said. A name
+    /// alone proves nothing: it can be used in every other account, and at a repository of the same
+    /// organization (github.com/github/docs/issues/17589). The number of a registration is recorded
+    /// before its machine gets the configuration, so an instance without a number has run nothing.
     #[must_use]
     pub fn is_taken_by(&self, instance: &Instance) -> bool {
         let said = &self.last_event;
         self.ran_on().as_ref() == Some(&instance.name)
             && instance.entity.covers(&said.repository)
-            && said.runner_id.is_none_or(|told| instance.runner.id == Some(told))
+            && instance.runner.id.is_some_and(|own| said.runner_id.is_none_or(|told| told == own))
     }
 
     /// Where runners for it are registered, unless its pool says otherwise.

@@ -44,7 +44,7 @@ pub use self::write::{pool as written, stack as written_stack};
 const MAX_BYTES: usize = 250_000;
 
 /// A mistake in the file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
     /// Where, for example `pools[2].instances.types[0]`; empty for the file itself.
     pub path: String,

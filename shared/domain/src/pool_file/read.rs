@@ -1,6 +1,6 @@
 //! Reading single values, with every mistake kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -9,25 +9,28 @@ use super::Problem;
 use super::node::{Kind, Node, below};
 use crate::time::Seconds;
 
-/// What is wrong with the file so far.
+/// The problems found in the file so far: each once, in the order in which they were found.
 #[derive(Debug, Default)]
-pub(super) struct Wrongs(Vec<Problem>);
+pub(super) struct Wrongs {
+    list: Vec<Problem>,
+    known: BTreeSet<Problem>,
+}
 
 impl Wrongs {
     pub(super) fn add(&mut self, path: &str, what: impl Into<String>) {
         let wrong = Problem { path: path.to_owned(), what: what.into() };
-        // A default is read once for every pool that it holds for.
-        if !self.0.contains(&wrong) {
-            self.0.push(wrong);
+        // A default is read once for every pool that uses it.
+        if self.known.insert(wrong.clone()) {
+            self.list.push(wrong);
         }
     }
 
     pub(super) fn into_list(self) -> Vec<Problem> {
-        self.0
+        self.list
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 
     fn unlike(&mut self, node: &Node, wanted: &str) {

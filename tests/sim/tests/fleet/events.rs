@@ -50,10 +50,18 @@ fn an_event_is_of_an_instance_by_name_account_and_number() {
     }
 }
 
-/// A machine that was called busy was refused its configuration, and no runner came of it.
+/// A machine that is recorded as busy is refused its configuration and never becomes a runner. It
+/// has no registration yet, so no event can be about its runner, whatever the event says or omits.
 #[test]
 fn a_namesake_does_not_keep_a_machine_from_its_registration() {
-    for (repository, number) in [("evil/sandbox", None), ("acme/sandbox", Some(RunnerId(7)))] {
+    let number = Some(RunnerId(7));
+    for (repository, number) in [
+        ("evil/sandbox", None),
+        ("evil/sandbox", number),
+        ("acme/sandbox", None),
+        ("acme/sandbox", number),
+        ("Acme/sandbox", None),
+    ] {
         let bench = Bench::new();
         let door = &bench.door;
         let booting = bench.booting();
@@ -61,7 +69,7 @@ fn a_namesake_does_not_keep_a_machine_from_its_registration() {
         let context = Context::new(door, door, door, door, &door.sim.settings);
         let pass = RunnerApi { context, owner: booting.name.clone(), role: None };
         let answer = bench.drive(pass.configure(None, Ages::default(), door.now())).map(|_| ());
-        assert_eq!(answer.err().map(|error| error.to_string()), None, "{repository}");
+        assert_eq!(answer.err().map(|error| error.to_string()), None, "{repository} {number:?}");
     }
 }
 

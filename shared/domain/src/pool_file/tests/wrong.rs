@@ -308,6 +308,17 @@ fn a_mistake_is_told_once() {
     }
 }
 
+/// Each problem was compared with all others: 50,000 unknown fields took minutes in a debug build.
+#[expect(clippy::disallowed_methods, reason = "the reader has no clock; its test measures it")]
+#[test]
+fn a_file_full_of_mistakes_is_read_in_seconds() {
+    let fields = (0..50_000).map(|n| (format!("field{n}"), serde_json::Value::Null)).collect();
+    let begun = std::time::Instant::now();
+    let Err(problems) = read(serde_json::Value::Object(fields)) else { panic!("accepted") };
+    let took = begun.elapsed();
+    assert!(problems.len() >= 50_000 && took.as_secs() < 20, "{} in {took:?}", problems.len());
+}
+
 #[test]
 fn all_mistakes_are_told_at_once() {
     let text = "
