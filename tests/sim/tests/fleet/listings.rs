@@ -288,3 +288,20 @@ fn status_shows_entities_and_their_health() {
     assert_eq!(shown, expected);
     assert_eq!(status["entities"][0]["troubles"][0]["reason"], "401: bad credentials");
 }
+
+/// `muster jobs --find TEXT` over many waiting jobs.
+#[test]
+fn the_demand_of_a_pool_is_read_once_for_an_answer() {
+    let reads = |jobs: u64| {
+        let bench = Bench::new();
+        let now = bench.door.now();
+        let all: Vec<Write> = (1..=jobs).map(|n| Change::create(waiting(n, now)).into()).collect();
+        all.chunks(50).for_each(|some| bench.put(some));
+        bench.change(|world| world.tables.page = 50);
+        let before = bench.change(|world| world.calls.reads);
+        let request = json!({"version": 1, "action": "jobs", "q": "no such text"});
+        assert_eq!(ask(&bench, request)["jobs"], json!([]));
+        bench.change(|world| world.calls.reads) - before
+    };
+    assert_eq!(reads(400) - reads(200), 4, "a page of fifty jobs is one read");
+}
