@@ -1,9 +1,12 @@
-//! What EC2's error codes mean. Pure: code, status and sentence in, class out.
+//! What EC2's error codes mean. Pure: code, status and message in, class out.
 //!
-//! Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-error-codes.html, and what fleets were
-//! seen to answer.
+//! Sources: docs.aws.amazon.com/ec2/latest/devguide/errors-overview.html, all of whose codes
+//! `shared/domain/tests/ec2_error_codes.txt` lists, and what fleets have been seen to return.
 
-use super::ErrorClass;
+use super::ErrorClass::{
+    self, Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency,
+    Quota, Throttle,
+};
 
 /// The class of an error. `code` is none when EC2 did not answer, `status` is that of the HTTP
 /// answer.
@@ -12,13 +15,15 @@ use super::ErrorClass;
 /// and `RequestLimitExceeded` with 503, and both are definite.
 #[must_use]
 pub fn classify(code: Option<&str>, status: Option<u16>, message: &str) -> ErrorClass {
-    let Some(code) = code else { return ErrorClass::Ambiguous };
+    let Some(code) = code else { return Ambiguous };
     let code = code.strip_prefix("Client.").or(code.strip_prefix("Server.")).unwrap_or(code);
-    by_name(code, message).or_else(|| by_form(code)).unwrap_or(match status {
-        // The request did not get past EC2's checks. What nobody has named yet stays as it is until
-        // somebody looks.
-        Some(400..=499) => ErrorClass::Configuration,
-        _ => ErrorClass::Ambiguous,
+    by_message(code, message).or_else(|| by_code(code)).unwrap_or(match status {
+        Some(429) => Throttle,
+        Some(401 | 403) => Authorization,
+        Some(408) | None => Ambiguous,
+        // The request did not pass EC2's checks.
+        Some(400..=499) => Configuration,
+        Some(_) => Ambiguous,
     })
 }
 
@@ -38,222 +43,204 @@ pub fn is_of_duplicate_pools(code: &str, message: &str) -> bool {
     code.starts_with("InvalidFleetConfig") && message.contains("duplicate instance pools")
 }
 
-fn by_name(code: &str, message: &str) -> Option<ErrorClass> {
-    use ErrorClass::{
-        Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency,
-        Quota, Throttle,
-    };
-    let class = match code {
-        "RequestLimitExceeded"
-        | "EC2ThrottledException"
-        | "RequestThrottled"
-        | "RequestThrottledException"
-        | "TooManyRequestsException"
-        | "SlowDown"
-        | "ConcurrentTagAccess" => Throttle,
-
-        "InsufficientInstanceCapacity"
-        | "InsufficientHostCapacity"
-        | "InsufficientCapacity"
-        | "InsufficientCapacityOnHost"
-        | "InsufficientReservedInstanceCapacity"
-        | "ReservationCapacityExceeded"
-        | "InsufficientFreeAddressesInSubnet"
-        | "UnfulfillableCapacity"
-        | "SpotMaxPriceTooLow"
-        // The account never asked for Spot, and we may not make the role that EC2 wants for that:
-        // there is no Spot here, on demand there may be machines. It comes once for each place.
-        // Source: the errorSet in aws/karpenter-provider-aws#7998
-        | "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
-        | "Unsupported" => Capacity,
-        // A type that this zone does not have: the others may.
-        "InvalidFleetConfiguration" | "InvalidParameterValue" | "UnsupportedOperation"
-            if message.contains("not supported in your requested Availability Zone") =>
-        {
-            Capacity
-        }
-
-        "MaxSpotInstanceCountExceeded"
-        | "MaxSpotFleetRequestCountExceeded"
-        // Source: aws/karpenter-provider-aws#8698
-        | "MaxFleetCountExceeded" => Quota,
-        // These end like quotas, and no waiting helps.
-        "TagLimitExceeded" | "FilterLimitExceeded" => Configuration,
-
-        // A profile is unknown to EC2 for seconds to minutes after it was made.
-        "InvalidParameterValue" if message.contains("Invalid IAM Instance Profile") => Consistency,
-        "InvalidInstanceID.NotFound" => Consistency,
-
-        "IdempotentParameterMismatch" | "IdempotentInstanceTerminated" => Idempotency,
-
-        "OperationNotPermitted" | "IncorrectInstanceState" | "IncorrectState" => Blocked,
-
-        "UnauthorizedOperation"
-        | "AuthFailure"
-        | "OptInRequired"
-        | "ExpiredToken"
-        | "ExpiredTokenException"
-        | "RequestExpired"
-        | "Blocked"
-        | "AccessDenied"
-        | "AccessDeniedException"
-        | "InvalidClientTokenId"
-        | "UnrecognizedClientException"
-        | "SignatureDoesNotMatch"
-        | "IncompleteSignature"
-        | "MissingAuthenticationToken"
-        | "PendingVerification" => Authorization,
-
-        "InternalError"
-        | "InternalFailure"
-        | "InternalServerError"
-        | "ServerInternal"
-        | "Unavailable"
-        | "ServiceUnavailable"
-        | "RequestTimeout" => Ambiguous,
-
-        "ValidationError" | "UnknownParameter" | "UnsupportedOperation" | "VPCIdNotSpecified" => {
-            Configuration
-        }
-        _ => return None,
-    };
-    Some(class)
+/// What an operator can do about a code whose message names neither an action nor a resource.
+#[must_use]
+pub fn advice(code: &str) -> Option<&'static str> {
+    code.ends_with("SsmAccessDenied").then_some(
+        "EC2 reads an image's SSM parameter with the permissions of Muster's scale-up role, which \
+         allow ssm:GetParameter and ssm:GetParameters only for /aws/service/* and \
+         /STACK/images/*, where STACK is the stack's name: move the parameter there",
+    )
 }
 
-/// Families that are told by the form of their code.
-fn by_form(code: &str) -> Option<ErrorClass> {
-    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| code.starts_with(prefix));
-    if starts(&["Throttl"]) {
-        Some(ErrorClass::Throttle)
-    } else if code.ends_with("LimitExceeded") || code.ends_with("LimitExceededException") {
-        Some(ErrorClass::Quota)
-    } else if starts(&["AuthFailure."]) {
-        Some(ErrorClass::Authorization)
-    } else if starts(&["Invalid", "Missing", "Malformed"]) {
-        Some(ErrorClass::Configuration)
-    } else {
-        None
+/// Codes that several problems share.
+fn by_message(code: &str, message: &str) -> Option<ErrorClass> {
+    let is_offered_elsewhere =
+        message.contains("not supported in your requested Availability Zone");
+    match code {
+        "InvalidFleetConfiguration" | "InvalidParameterValue" | "UnsupportedOperation"
+            if is_offered_elsewhere =>
+        {
+            Some(Capacity)
+        }
+        // A new profile is unknown to EC2 for seconds to minutes.
+        "InvalidParameterValue" if message.contains("Invalid IAM Instance Profile") => {
+            Some(Consistency)
+        }
+        _ => None,
     }
 }
+
+fn by_code(code: &str) -> Option<ErrorClass> {
+    let named = NAMES.iter().find(|(_, codes)| codes.contains(&code));
+    let (class, _) = named
+        .or_else(|| FORMS.iter().find(|(_, forms)| forms.iter().any(|form| fits(code, form))))?;
+    // `SecurityGroupsPerInterfaceLimitExceeded`, say: the request itself asks for too much.
+    Some(if *class == Quota && is_per_resource(code) { Configuration } else { *class })
+}
+
+/// Whether a code has this form, in which `*` stands for any text, at its beginning and end only.
+fn fits(code: &str, form: &str) -> bool {
+    let text = form.trim_matches('*');
+    match (form.starts_with('*'), form.ends_with('*')) {
+        (true, true) => code.contains(text),
+        (true, false) => code.ends_with(text),
+        (false, true) => code.starts_with(text),
+        (false, false) => code == text,
+    }
+}
+
+/// Whether a limit is that of one resource, as its code says: `…Per` and the resource's name.
+fn is_per_resource(code: &str) -> bool {
+    code.match_indices("Per").any(|(at, per)| {
+        let of = &code[at + per.len()..];
+        of.starts_with(|first: char| first.is_ascii_uppercase())
+            && !["Account", "Region"].iter().any(|all| of.starts_with(all))
+    })
+}
+
+/// Codes whose form does not tell their class.
+const NAMES: &[(ErrorClass, &[&str])] = &[
+    (
+        Throttle,
+        &["RequestLimitExceeded", "TooManyRequestsException", "SlowDown", "ConcurrentTagAccess"],
+    ),
+    // Not now, not here: another type, zone or market, or a later attempt, may succeed.
+    (
+        Capacity,
+        &[
+            "UnfulfillableCapacity",
+            "ReservationCapacityExceeded",
+            "InvalidCapacityReservationState.PendingActivation",
+            "ReservedInstancesUnavailable",
+            "ScheduledInstanceSlotNotOpen",
+            "ScheduledInstanceSlotUnavailable",
+            "IncompatibleHostRequirements",
+            "UnavailableHostRequirements",
+            "UnsupportedInstanceTypeOnHost",
+            "InvalidHostState",
+            "ZonesMismatched",
+            "SpotMaxPriceTooLow",
+            "Unsupported",
+            // The account has never requested Spot, and we may not create the role that EC2 needs
+            // for it: no Spot, but perhaps On-Demand. Source: aws/karpenter-provider-aws#7998
+            "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+        ],
+    ),
+    (Quota, &["MaxScheduledInstanceCapacityExceeded"]),
+    (Consistency, &["InvalidInstanceID.NotFound", "CreditSpecificationUpdateInProgress"]),
+    (Idempotency, &["IdempotentParameterMismatch", "IdempotentInstanceTerminated"]),
+    (Blocked, &["OperationNotPermitted", "InvalidInstanceState", "InvalidState"]),
+    (
+        Authorization,
+        &[
+            "AuthFailure",
+            "Blocked",
+            "AccountDisabled",
+            "OptInRequired",
+            "PendingVerification",
+            "RequestExpired",
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "InvalidSecurity.RequestHasExpired",
+            "InvalidClientTokenId",
+            "UnrecognizedClientException",
+            "SignatureDoesNotMatch",
+            "IncompleteSignature",
+            "MissingAuthenticationToken",
+            "CustomerKeyHasBeenRevoked",
+            "LogDestinationPermissionIssue",
+        ],
+    ),
+    (
+        Ambiguous,
+        &["InternalFailure", "ServerInternal", "Unavailable", "RequestTimeout", "RetryableError"],
+    ),
+    // They end like quotas, but the request itself is too large; no waiting helps.
+    (
+        Configuration,
+        &[
+            "TagLimitExceeded",
+            "FilterLimitExceeded",
+            "AttachmentLimitExceeded",
+            "PrivateIpAddressLimitExceeded",
+            "SecurityGroupLimitExceeded",
+            "VolumeIOPSLimit",
+        ],
+    ),
+    // Nothing that a launch asks for.
+    (
+        Configuration,
+        &[
+            "BundlingInProgress",
+            "CannotDelete",
+            "ClientInvalidParameterValue",
+            "DeclarativePoliciesNotEnabledException",
+            "DeleteConversionTaskError",
+            "DependencyViolation",
+            "DisallowedForDedicatedTenancyNetwork",
+            "DiskImageSizeTooLarge",
+            "DryRunOperation",
+            "DuplicateSubnetsInSameZone",
+            "EIPMigratedToVpc",
+            "ExistingVpcEndpointConnections",
+            "FleetNotInModifiableState",
+            "Gateway.NotAttached",
+            "InstanceEventStartTimeCannotChange",
+            "LegacySecurityGroup",
+            "LimitPriceExceeded",
+            "NoSuchVersion",
+            "NonEBSInstance",
+            "NotExportable",
+            "ScheduledInstanceParameterMismatch",
+            "TagPolicyViolation",
+            "VPCIdNotSpecified",
+            "VPCResourceNotSpecified",
+            "ValidationError",
+        ],
+    ),
+];
+
+/// Families of codes, known and unknown ones; `*` stands for any text. The first that fits counts:
+/// `InvalidInterface.IpAddressLimitExceeded` is not about a quota.
+const FORMS: &[(ErrorClass, &[&str])] = &[
+    (
+        Authorization,
+        &["*AccessDenied*", "*Unauthorized*", "*NotAuthorized*", "AuthFailure.*", "Inaccessible*"],
+    ),
+    (Throttle, &["*Throttl*", "*RateExceeded*"]),
+    (Capacity, &["Insufficient*", "*NotAvailableInZone", "*CapacityNotAvailable*"]),
+    (Ambiguous, &["InternalError*", "InternalServer*", "ServiceUnavailable*"]),
+    (Blocked, &["Incorrect*"]),
+    (
+        Configuration,
+        &[
+            "Invalid*",
+            "Missing*",
+            "*Malformed*",
+            "Unknown*",
+            "*Unsupported*",
+            "*NotSupported*",
+            "*NotFound*",
+            "*DoesNotExist",
+            "*Exists",
+            "*Already*",
+            "*Conflict",
+            "*InUse*",
+        ],
+    ),
+    (
+        Quota,
+        &[
+            "*LimitExceeded",
+            "*LimitExceededException",
+            "*QuotaExceeded",
+            "*QuotaExceededException",
+            // `MaxFleetCountExceeded` is documented nowhere: aws/karpenter-provider-aws#8698.
+            "*CountExceeded",
+        ],
+    ),
+];
 
 #[cfg(test)]
-mod tests {
-    use ErrorClass::{
-        Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency,
-        Quota, Throttle,
-    };
-
-    use super::*;
-
-    /// Every code of the project's taxonomy, with the status EC2 sends it with.
-    const TABLE: &[(ErrorClass, u16, &[&str])] = &[
-        (Throttle, 503, &["RequestLimitExceeded", "EC2ThrottledException"]),
-        (Throttle, 400, &["Throttling", "ThrottlingException", "ThrottledException"]),
-        (Capacity, 500, &["InsufficientInstanceCapacity", "InsufficientHostCapacity"]),
-        (
-            Capacity,
-            400,
-            &[
-                "UnfulfillableCapacity",
-                "Unsupported",
-                "InsufficientFreeAddressesInSubnet",
-                "SpotMaxPriceTooLow",
-                "InsufficientCapacityOnHost",
-                "InsufficientReservedInstanceCapacity",
-                "ReservationCapacityExceeded",
-            ],
-        ),
-        (
-            Quota,
-            400,
-            &[
-                "VcpuLimitExceeded",
-                "MaxSpotInstanceCountExceeded",
-                "MaxSpotFleetRequestCountExceeded",
-                "MaxFleetCountExceeded",
-                "InstanceLimitExceeded",
-                "VolumeLimitExceeded",
-                "TargetCapacityLimitExceeded",
-                "TargetCapacityLimitExceededException",
-                "ResourceLimitExceeded",
-                "Client.VolumeLimitExceeded",
-            ],
-        ),
-        (
-            Configuration,
-            400,
-            &[
-                "InvalidAMIID.NotFound",
-                "InvalidAMIID.Malformed",
-                "InvalidAMIID.Unavailable",
-                "InvalidSubnetID.NotFound",
-                "InvalidGroup.NotFound",
-                "InvalidParameter",
-                "InvalidParameterValue",
-                "InvalidParameterCombination",
-                "InvalidUserData.Malformed",
-                "InvalidLaunchTemplateId.NotFound",
-                "InvalidLaunchTemplateId.VersionNotFound",
-                "InvalidLaunchTemplateName.NotFoundException",
-                "InvalidFleetConfiguration",
-                "InvalidInstanceID.Malformed",
-                "InvalidKeyPair.NotFound",
-                "MissingParameter",
-                "TagLimitExceeded",
-                "UnsupportedOperation",
-                "SomethingNobodyHasNamedYet",
-            ],
-        ),
-        (
-            Authorization,
-            403,
-            &["UnauthorizedOperation", "OptInRequired", "AccessDenied", "RequestExpired"],
-        ),
-        (Authorization, 401, &["AuthFailure", "AuthFailure.SomethingElse"]),
-        (Capacity, 401, &["AuthFailure.ServiceLinkedRoleCreationNotPermitted"]),
-        (Authorization, 400, &["ExpiredToken", "Blocked", "InvalidClientTokenId"]),
-        (Consistency, 400, &["InvalidInstanceID.NotFound"]),
-        (Idempotency, 400, &["IdempotentParameterMismatch", "IdempotentInstanceTerminated"]),
-        (Blocked, 400, &["OperationNotPermitted", "IncorrectInstanceState"]),
-        (Ambiguous, 500, &["InternalError", "InternalFailure", "Server.InternalError"]),
-        (Ambiguous, 503, &["Unavailable", "ServiceUnavailable", "SomethingNobodyHasNamedYet"]),
-    ];
-
-    #[test]
-    fn every_code_of_the_taxonomy_has_its_class() {
-        for (class, status, codes) in TABLE {
-            for code in *codes {
-                assert_eq!(classify(Some(code), Some(*status), ""), *class, "{code} {status}");
-            }
-        }
-    }
-
-    #[test]
-    fn silence_is_ambiguous() {
-        for status in [None, Some(200), Some(400), Some(500), Some(503)] {
-            assert_eq!(classify(None, status, "dispatch failure"), Ambiguous);
-        }
-        assert_eq!(classify(Some("SomethingNobodyHasNamedYet"), None, ""), Ambiguous);
-    }
-
-    #[test]
-    fn the_sentence_decides_where_the_code_is_shared() {
-        let class = |code, message| classify(Some(code), Some(400), message);
-        let profile = "Value (arn:x) for parameter iamInstanceProfile.arn is invalid. \
-                       Invalid IAM Instance Profile ARN";
-        assert_eq!(class("InvalidParameterValue", profile), Consistency);
-        let zone = "Your requested instance type (m7i.large) is not supported in your requested \
-                    Availability Zone (us-east-1e).";
-        assert_eq!(class("InvalidFleetConfiguration", zone), Capacity);
-        assert_eq!(class("Unsupported", zone), Capacity);
-        assert_eq!(class("InvalidFleetConfiguration", "no overrides"), Configuration);
-    }
-
-    #[test]
-    fn a_part_of_an_answer_is_definite_unless_ec2_failed() {
-        assert_eq!(classify_part(Some("InsufficientInstanceCapacity"), ""), Capacity);
-        assert_eq!(classify_part(Some("SomethingNobodyHasNamedYet"), ""), Configuration);
-        assert_eq!(classify_part(Some("InternalError"), ""), Ambiguous);
-        assert_eq!(classify_part(None, ""), Ambiguous);
-    }
-}
+mod tests;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
+use crate::ec2::classify::advice;
 use crate::ec2::{ErrorClass, Make, Market, Override};
 use crate::ids::{InstanceName, LaunchId, MachineId, PoolName};
 use crate::pool::{Allocation, Disk, Image, Placement, Requirements};
@@ -259,10 +260,14 @@ pub struct LaunchError {
 }
 
 impl LaunchError {
-    /// An error of a whole call.
+    /// Returns an error of a whole call: EC2's message, and advice where that alone does not help.
     #[must_use]
     pub fn new(class: ErrorClass, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { class, code: code.into(), message: message.into(), place: None }
+        let (code, mut message) = (code.into(), message.into());
+        if let Some(advice) = advice(&code) {
+            message = format!("{message} ({advice})");
+        }
+        Self { class, code, message, place: None }
     }
 
     /// Where, if that is known, and EC2's sentence.
