@@ -69,21 +69,26 @@ fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
 /// repository may have another name by then (ARC #3412). Between two of the same status any rule
 /// will do that does not know which came first. What an event leaves out stays as it is known: some
 /// `completed` events carry no labels (ARC #1370).
+///
+/// What belongs together comes from one event. After a transfer, the old owner's installation has
+/// no access to the new owner's repository; without an installation, GitHub is asked for the
+/// owner's.
 fn join(a: JobEvent, b: JobEvent) -> JobEvent {
     let (older, newer) = if texts(&a) < texts(&b) { (a, b) } else { (b, a) };
     // A number belongs to its name. GitHub's answer to a question has the name alone.
     let has_its_runner = newer.runner.is_none() || newer.runner == older.runner;
     let runner_id = newer.runner_id.or(older.runner_id.filter(|_| has_its_runner));
+    let (run, attempt) = (older.run, older.attempt).max((newer.run, newer.attempt));
     JobEvent {
         key: newer.key,
         status: newer.status,
         repository: newer.repository,
+        user_owned: newer.user_owned,
+        installation: newer.installation,
         // Public once is public: the stricter reading wins.
         private: older.private && newer.private,
-        user_owned: older.user_owned || newer.user_owned,
-        installation: older.installation.max(newer.installation),
-        run: older.run.max(newer.run),
-        attempt: older.attempt.max(newer.attempt),
+        run,
+        attempt,
         name: newer.name,
         workflow: newer.workflow.or(older.workflow),
         branch: newer.branch.or(older.branch),
@@ -99,9 +104,12 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
 
 /// The status, and then all texts: by these an event stands above another.
 fn texts(event: &JobEvent) -> impl Ord + '_ {
-    let JobEvent { status, repository, name, workflow, branch, labels, .. } = event;
-    let JobEvent { runner, runner_id, conclusion, .. } = event;
-    (status, repository, name, workflow, branch, labels, runner, runner_id, conclusion)
+    let JobEvent { status, repository, user_owned, installation, name, .. } = event;
+    let JobEvent { workflow, branch, labels, runner, runner_id, conclusion, .. } = event;
+    (
+        (status, repository, user_owned, installation),
+        (name, workflow, branch, labels, runner, runner_id, conclusion),
+    )
 }
 
 fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {

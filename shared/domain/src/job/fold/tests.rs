@@ -114,6 +114,69 @@ fn two_events_of_one_status_are_not_mixed() {
     assert!([one, two].contains(&there), "{there:?}");
 }
 
+/// Fields of one event that mean something only together, as a text.
+type Group = (&'static str, fn(&JobEvent) -> String);
+
+const GROUPS: [Group; 4] = [
+    ("owner", |one| format!("{} {} {:?}", one.repository, one.user_owned, one.installation)),
+    ("run", |one| format!("{} {}", one.run, one.attempt)),
+    ("runner", |one| format!("{:?} {:?}", one.runner, one.runner_id)),
+    ("labels", |one| format!("{:?}", one.labels)),
+];
+
+/// A repository that moves from a person to an organization while its job waits, and back: each
+/// event's fields are larger in one part and smaller in another.
+#[test]
+fn what_belongs_together_comes_from_one_event() {
+    use JobStatus::{Completed, InProgress, Queued, Waiting};
+    let of = |status, owner: &str, n: u64, label: &str| JobEvent {
+        repository: format!("{owner}/web").into(),
+        user_owned: owner == "zoe",
+        installation: (n != 0).then_some(InstallationId(n)),
+        run: n,
+        attempt: 9 - u32::try_from(n).expect("a digit"),
+        runner: (status >= InProgress).then(|| format!("{owner}-{n}")),
+        runner_id: (status >= InProgress).then_some(RunnerId(9 - n)),
+        labels: Labels::new([label]),
+        ..event(status)
+    };
+    let sets = [
+        [
+            of(Waiting, "zoe", 8, "x"),
+            of(Queued, "acme", 3, "a"),
+            of(InProgress, "acme", 3, "b"),
+            of(Completed, "acme", 3, "b"),
+        ],
+        [
+            of(Waiting, "acme", 3, "a"),
+            of(Queued, "zoe", 8, "x"),
+            of(InProgress, "acme", 0, "b"),
+            of(Completed, "acme", 5, "c"),
+        ],
+        // All of one status, and an answer of GitHub's that names no installation.
+        [
+            of(Queued, "zoe", 2, "x"),
+            of(Queued, "acme", 7, "a"),
+            of(Queued, "acme", 0, "a"),
+            of(Queued, "zoe", 9, "y"),
+        ],
+        [
+            of(Queued, "acme", 7, "a"),
+            of(Queued, "acme", 2, "a"),
+            of(Completed, "acme", 0, "b"),
+            of(Completed, "zoe", 1, "b"),
+        ],
+    ];
+    for events in sets {
+        let there = fold_all(&events).last_event;
+        in_every_order(&events, &there);
+        for (name, group) in GROUPS {
+            let one = group(&there);
+            assert!(events.iter().any(|event| group(event) == one), "{name}: {one}");
+        }
+    }
+}
+
 #[test]
 fn a_repeated_event_changes_nothing() {
     let once = fold(None, event(JobStatus::Queued), Time::from_millis(1));
