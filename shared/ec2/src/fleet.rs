@@ -202,14 +202,15 @@ fn tagged(kind: ResourceType, request: &LaunchRequest) -> TagSpecification {
     TagSpecification::builder().resource_type(kind).set_tags(Some(tags.collect())).build()
 }
 
-/// What EC2 says of the machines of a type in a place. The zone stands there where the request had
-/// named it, by all that AWS documents; for a subnet a look at the machine tells it.
+/// What EC2 reports of the machines of a type in a place. An instant fleet's answer names the zone;
+/// an older one had it only where the request named it.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleetInstance.html
 fn make(group: &CreateFleetInstance) -> Make {
     let choice = group.launch_template_and_overrides().and_then(|both| both.overrides());
-    let zone = choice.and_then(|choice| choice.availability_zone());
+    let asked = choice.and_then(|choice| choice.availability_zone());
     Make {
         kind: group.instance_type().map(|kind| kind.as_str().into()),
-        zone: zone.map(Into::into),
+        zone: group.availability_zone().or(asked).map(Into::into),
         market: match group.lifecycle() {
             Some(InstanceLifecycle::Spot) => Some(Market::Spot),
             Some(InstanceLifecycle::OnDemand) => Some(Market::OnDemand),

@@ -111,12 +111,13 @@ impl Answer {
         without_tokens(&line).chars().take(MAX_MESSAGE).collect()
     }
 
-    /// A 403 is a rate limit when its headers say so. Some secondary limits say it in the sentence
-    /// alone.
+    /// Whether a 403 is a rate limit: its headers tell, or, of some secondary limits, the message
+    /// alone. Older GitHub Enterprise Servers call those the abuse detection mechanism.
     fn is_rate_limit(&self) -> bool {
+        let message = self.message().to_ascii_lowercase();
         self.header("x-ratelimit-remaining") == Some("0")
             || self.headers.contains_key(RETRY_AFTER)
-            || self.message().to_ascii_lowercase().contains("rate limit")
+            || ["rate limit", "abuse detection"].iter().any(|words| message.contains(words))
     }
 
     fn limited_until(&self) -> Time {

@@ -56,6 +56,11 @@ fn troubles() -> Vec<(Reply, Kind)> {
             reply(403, message("You have exceeded a secondary rate limit")),
             Kind::Limited(in_seconds(60)),
         ),
+        (
+            // GitHub Enterprise Server before 3.x, and github.com until 2021.
+            reply(403, message("You have triggered an abuse detection mechanism. Please wait")),
+            Kind::Limited(in_seconds(60)),
+        ),
         (reply(429, "").header("retry-after", 5), Kind::Limited(in_seconds(5))),
         (reply(429, ""), Kind::Limited(in_seconds(60))),
         (
@@ -291,6 +296,8 @@ async fn a_configuration_is_asked_for_in_githubs_words() {
     );
     assert_eq!(asked.headers.get_all("user-agent").iter().count(), 1);
     assert!(asked.headers["user-agent"].to_str().expect("text").starts_with("muster/"));
+    // Pinned: later versions have breaking changes, and a server without versions ignores it.
+    assert_eq!(asked.headers.get_all("x-github-api-version").iter().count(), 1);
     assert_eq!(asked.headers["x-github-api-version"], "2022-11-28");
     assert_eq!(asked.headers["accept"], "application/vnd.github+json");
 }

@@ -264,15 +264,35 @@ async fn the_allocation_is_sent_as_ec2_spells_it() {
 async fn an_answer_can_hold_machines_and_errors_at_once() {
     let stub = Stub::new(vec![(200, LAUNCHED.into())]).await;
     let answer = stub.ec2.launch(&launch_id(), &request(Market::Spot)).await.expect("launched");
-    // It names the subnet that was asked for, and no zone.
-    let kind = Some("m7i.large".into());
-    let make = Make { kind, zone: None, market: Some(Market::OnDemand) };
-    assert_eq!(answer.machines, [(id(), make)].into());
+    assert_eq!(answer.machines.len(), 1);
     assert_eq!(answer.errors.len(), 1);
     assert_eq!(answer.errors[0].class, ErrorClass::Capacity);
     assert_eq!(answer.errors[0].message, "none left");
     let place = Override { instance_type: "m7i.large".into(), subnet: "subnet-a".into() };
     assert_eq!(answer.errors[0].place, Some(place));
+}
+
+/// EC2 names the zone of an instant fleet's machines; one whose request named a zone has it twice.
+#[tokio::test]
+async fn the_zone_of_a_machine_is_the_answers() {
+    let (group, choice) =
+        ("<instanceType>m7i.large</instanceType><lifecycle>", "<overrides><subnetId>");
+    let zone = |zone: &str| format!("<availabilityZone>{zone}</availabilityZone>");
+    let with = |before: &str, text: &str| LAUNCHED.replacen(before, &format!("{text}{before}"), 1);
+    let asked = LAUNCHED.replacen(choice, &format!("<overrides>{}<subnetId>", zone("z-2")), 1);
+    let rows = [
+        (LAUNCHED.to_owned(), None),
+        (with(group, &zone("z-1")), Some("z-1")),
+        (asked.clone(), Some("z-2")),
+        (asked.replacen(group, &format!("{}{group}", zone("z-1")), 1), Some("z-1")),
+    ];
+    for (answer, zone) in rows {
+        let stub = Stub::new(vec![(200, answer.clone())]).await;
+        let launched = stub.ec2.launch(&launch_id(), &request(Market::Spot)).await.expect("one");
+        let kind = Some("m7i.large".into());
+        let make = Make { kind, zone: zone.map(Into::into), market: Some(Market::OnDemand) };
+        assert_eq!(launched.machines, [(id(), make)].into(), "{answer}");
+    }
 }
 
 async fn end(stub: &Stub) -> Termination {
