@@ -1,4 +1,4 @@
-//! The agents that GitHub lists for an entity: the versions that it wants its runners to have.
+//! The agents that GitHub lists for an entity, and until when it accepts others.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use muster_control::ports::Registrar;
-use muster_domain::agent::AgentDownload;
+use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::ids::Entity;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool::Arch;
@@ -24,10 +24,29 @@ const ASK_AGAIN: Seconds = Seconds(60);
 /// A machine waits for the answer, and can do without.
 const PATIENCE: Duration = Duration::from_secs(3);
 const OPERATION: &str = "list-agents";
+const DEPRECATION: &str = "get-agent-deprecation";
 
 /// The last answers, by entity: GitHub lists a release to one owner after another.
 #[derive(Default)]
-pub(crate) struct Lists(Mutex<HashMap<Entity, Known>>);
+pub(crate) struct Lists(Mutex<HashMap<Entity, Known>>, Mutex<HashMap<(Entity, AgentVersion), End>>);
+
+/// When a version is deprecated, and until when that answer is kept.
+#[derive(Clone)]
+struct End {
+    answer: Result<Option<Time>, ProviderError>,
+    holds_until: Time,
+}
+
+/// GitHub's announcement about a version. Both dates are null for the newest release; the second
+/// one is often absent.
+/// Source: github.blog/changelog, 2026-09-03, "early September updates" of GitHub Actions
+#[derive(Deserialize)]
+struct Deprecation {
+    #[serde(default)]
+    runtime_deprecates_at: Option<jiff::Timestamp>,
+    #[serde(default)]
+    registration_deprecates_at: Option<jiff::Timestamp>,
+}
 
 #[derive(Clone)]
 struct Known {
@@ -100,6 +119,51 @@ impl<K: AppKey> App<K> {
         let known = Known { answer: answer.clone(), holds_until: now + holds };
         self.agents.remember(&registrar.entity, known);
         answer
+    }
+
+    /// When GitHub stops accepting a version, queried once an hour. None where it has announced
+    /// nothing, does not know the version any more (404), or is a server without this route (404).
+    pub(crate) async fn end_of_agent(
+        &self,
+        registrar: &Registrar,
+        version: AgentVersion,
+    ) -> Result<Option<Time>, ProviderError> {
+        let now = (self.clock)();
+        let key = (registrar.entity.clone(), version);
+        let known = self.agents.1.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(known) = known.filter(|known| now < known.holds_until) {
+            return known.answer;
+        }
+        let asked = tokio::time::timeout(PATIENCE, self.ask_for_end(registrar, version)).await;
+        let answer = asked.unwrap_or_else(|_| {
+            let message = format!("no answer within {PATIENCE:?}");
+            Err(ProviderError::Unavailable(fault(DEPRECATION, "timeout", message, now)))
+        });
+        let holds = if answer.is_ok() { HOLDS } else { ASK_AGAIN };
+        let end = End { answer: answer.clone(), holds_until: now + holds };
+        self.agents.1.lock().unwrap_or_else(PoisonError::into_inner).insert(key, end);
+        answer
+    }
+
+    async fn ask_for_end(
+        &self,
+        registrar: &Registrar,
+        version: AgentVersion,
+    ) -> Result<Option<Time>, ProviderError> {
+        let path = route::deprecation(&registrar.entity, version);
+        let call = Call { operation: DEPRECATION, method: Method::GET, path, body: None };
+        let answer = self.call(registrar, &call).await?;
+        match answer.status {
+            StatusCode::OK => {
+                let Deprecation { runtime_deprecates_at, registration_deprecates_at } =
+                    answer.read()?;
+                // Ours register once and run once: the earlier date ends both.
+                let first = runtime_deprecates_at.into_iter().chain(registration_deprecates_at);
+                Ok(first.min().map(|at| Time::from_millis(at.as_millisecond())))
+            }
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(answer.trouble()),
+        }
     }
 
     async fn ask_for_agents(

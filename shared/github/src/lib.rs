@@ -33,7 +33,7 @@ use muster_control::causes::Cause;
 use muster_control::ports::{
     Delivery, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
 };
-use muster_domain::agent::AgentDownload;
+use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{KeyProblem, secret_name};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::job::JobStatus;
@@ -298,6 +298,14 @@ impl<K: AppKey> Github for App<K> {
 
     async fn agents(&self, registrar: &Registrar) -> Result<Vec<AgentDownload>, ProviderError> {
         self.listed_agents(registrar).await
+    }
+
+    async fn agent_ends_at(
+        &self,
+        registrar: &Registrar,
+        version: AgentVersion,
+    ) -> Result<Option<Time>, ProviderError> {
+        self.end_of_agent(registrar, version).await
     }
 
     async fn runner(

@@ -1,5 +1,6 @@
 //! GitHub's paths for the three kinds of entity.
 
+use muster_domain::agent::AgentVersion;
 use muster_domain::ids::{Entity, EntityKind};
 
 /// Where an entity's runners are.
@@ -10,6 +11,11 @@ pub(crate) fn runners(entity: &Entity) -> String {
 /// Where the agents for an entity's runners are listed.
 pub(crate) fn agents(entity: &Entity) -> String {
     format!("{}/downloads", runners(entity))
+}
+
+/// When an agent's version is deprecated.
+pub(crate) fn deprecation(entity: &Entity, version: AgentVersion) -> String {
+    format!("{}/deprecations/{version}", runners(entity))
 }
 
 /// One page of the runners of a name.

@@ -9,7 +9,7 @@ use muster_control::ports::Github;
 use muster_domain::agent::AgentDownload;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool::Arch;
-use muster_domain::time::Seconds;
+use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 use support::{Fake, Reply, advance, registrar, reply};
 
@@ -123,4 +123,47 @@ async fn a_slow_answer_is_not_waited_for() {
     let answer = fake.app().agents(&registrar("acme")).await;
     assert!(matches!(answer, Err(ProviderError::Unavailable(fault)) if fault.code == "timeout"));
     assert!(begun.elapsed() < Duration::from_secs(9), "its client waits for twenty");
+}
+
+/// Each answer of GitHub's about the end of a version, and what is learned of it. Whatever is no
+/// date leaves the thirty days that are counted.
+#[tokio::test]
+async fn the_end_of_a_version_is_the_earlier_date_that_github_announces() {
+    let version = "2.334.0".parse().expect("a version");
+    let at = |text: &str| {
+        let time: jiff::Timestamp = text.parse().expect("a time");
+        Some(Time::from_millis(time.as_millisecond()))
+    };
+    let dates = |runtime: Value, registration: Value| {
+        reply(
+            200,
+            json!({"runner_version": "2.334.0", "runtime_deprecates_at": runtime,
+            "registration_deprecates_at": registration}),
+        )
+    };
+    let (one, two) = ("2026-12-01T00:00:00Z", "2026-12-20T00:00:00Z");
+    let rows = [
+        ("the runtime's alone", reply(200, json!({"runtime_deprecates_at": one})), Ok(at(one))),
+        ("the registration's first", dates(json!(two), json!(one)), Ok(at(one))),
+        ("the runtime's first", dates(json!(one), json!(two)), Ok(at(one))),
+        ("the newest release", dates(Value::Null, Value::Null), Ok(None)),
+        ("neither field", reply(200, json!({"runner_version": "2.334.0"})), Ok(None)),
+        ("a version that it does not know", reply(404, json!({"message": "Not Found"})), Ok(None)),
+        ("no answer", reply(502, ""), Err(())),
+        ("no date", dates(json!("soon"), Value::Null), Err(())),
+        ("no right to it", reply(403, json!({"message": "Forbidden"})), Err(())),
+    ];
+    for (what, answer, expected) in rows {
+        for (entity, path) in [("acme", "/orgs/acme"), ("acme/web", "/repos/acme/web")] {
+            let fake = Fake::start().await;
+            let path = format!("{path}/actions/runners/deprecations/2.334.0");
+            fake.on(Method::GET, &path, [answer.clone()]);
+            let (app, of) = (fake.app(), registrar(entity));
+            for _ in 0..3 {
+                let told = app.agent_ends_at(&of, version).await.map_err(drop);
+                assert_eq!(told, expected, "{what}");
+            }
+            assert_eq!(fake.count(&path), 1, "{what}: asked once");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! GitHub.
 
-use muster_domain::agent::AgentDownload;
+use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::instance::ErrorDetail;
@@ -128,6 +128,15 @@ pub trait Github {
     /// The agents for Linux that GitHub lists for the runners of an entity. An answer holds for an
     /// hour, and is not waited for as long as others are.
     async fn agents(&self, registrar: &Registrar) -> Result<Vec<AgentDownload>, ProviderError>;
+    /// Until when GitHub accepts an agent of this version, where it has announced that. Queried
+    /// along with the list, and as seldom.
+    async fn agent_ends_at(
+        &self,
+        _registrar: &Registrar,
+        _version: AgentVersion,
+    ) -> Result<Option<Time>, ProviderError> {
+        Ok(None)
+    }
     /// A runner by its number.
     async fn runner(
         &self,

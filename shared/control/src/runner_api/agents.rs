@@ -1,5 +1,6 @@
 //! Which agent a machine runs its job with.
 
+use futures_util::future::join;
 use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport, AgentVersion, Agents};
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
@@ -18,6 +19,8 @@ pub(super) struct Told {
     report: AgentReport,
     /// None where GitHub does not answer: it holds nothing up.
     listed: Option<Vec<AgentDownload>>,
+    /// When GitHub stops accepting the machine's own agent, where it has announced that.
+    ends_at: Option<Time>,
 }
 
 impl Told {
@@ -29,7 +32,8 @@ impl Told {
     ) -> (Option<AgentOffer>, Option<AgentVersion>) {
         let listed = self.listed.as_deref();
         let newest = known.newest_for(self.report.arch, listed).map(|newest| newest.version);
-        (known.offer(self.report, listed, now), newest)
+        let learned = known.after_end(self.report.version, self.ends_at);
+        (learned.as_ref().unwrap_or(known).offer(self.report, listed, now), newest)
     }
 
     /// What its image has brought.
@@ -40,19 +44,35 @@ impl Told {
     /// The record after it, if that changes it.
     pub(super) fn after(&self, known: &Cooldowns, pool: &PoolName, now: Time) -> Option<Cooldowns> {
         let listed = self.listed.as_deref().unwrap_or_default();
-        known.with_agents(known.agents.after_report(pool, self.own(), listed, now))
+        let ends = known.agents.after_end(self.own(), self.ends_at);
+        let base = ends.as_ref().unwrap_or(&known.agents);
+        known.with_agents(base.after_report(pool, self.own(), listed, now).or(ends))
     }
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
-    /// GitHub is asked what it lists, where the machine can take another agent.
+    /// Queries GitHub's list, and at the same time the end of the machine's own agent, where the
+    /// machine can take another one.
     pub(super) async fn told_of_agents(
         &self,
         registrar: &Registrar,
         report: Option<AgentReport>,
     ) -> Option<Told> {
         let report = report?;
-        let listed = match self.context.github.agents(registrar).await {
+        let github = self.context.github;
+        let end = async {
+            match report.version {
+                Some(version) => github.agent_ends_at(registrar, version).await,
+                None => Ok(None),
+            }
+        };
+        let (listed, ends_at) = join(github.agents(registrar), end).await;
+        let ends_at = ends_at.unwrap_or_else(|trouble| {
+            tracing::info!(entity = %registrar.entity, error = with_causes(&trouble),
+                "GitHub does not tell when it stops accepting an agent");
+            None
+        });
+        let listed = match listed {
             Ok(listed) => Some(listed),
             Err(trouble) => {
                 tracing::warn!(entity = %registrar.entity, error = with_causes(&trouble),
@@ -60,7 +80,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 None
             }
         };
-        Some(Told { report, listed })
+        Some(Told { report, listed, ends_at })
     }
 
     /// GitHub has called an agent too old: machines whose image has it take another from now on.

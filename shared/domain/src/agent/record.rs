@@ -59,6 +59,9 @@ pub struct Agents {
     pub refused: Arc<[RefusedAgent]>,
     /// The agents that the images of pools have brought, where they have one.
     pub images: BTreeMap<PoolName, AgentVersion>,
+    /// When GitHub stops accepting versions, as it has announced.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ends: BTreeMap<AgentVersion, Time>,
 }
 
 impl Agents {
@@ -96,7 +99,7 @@ impl Agents {
         let newer = self.listed.iter().filter(|listed| listed.version > version);
         // What is listed now may not be on record yet.
         let since = newer.map(|listed| listed.since).min().unwrap_or(now);
-        let until = since + TAKEN_FOR;
+        let until = self.ends.get(&version).copied().unwrap_or(since + TAKEN_FOR);
         Some(if now < until { Standing::Until(until) } else { Standing::TooOld })
     }
 
@@ -145,6 +148,21 @@ impl Agents {
         let read = self.after_list(listed, now);
         let told = read.as_ref().unwrap_or(self).after_image(pool, own);
         told.or(read)
+    }
+
+    /// The record after GitHub announced when it stops accepting a version, if that changes it.
+    #[must_use]
+    pub fn after_end(&self, version: Option<AgentVersion>, ends_at: Option<Time>) -> Option<Self> {
+        let (version, ends_at) = version.zip(ends_at)?;
+        if self.ends.get(&version) == Some(&ends_at) {
+            return None;
+        }
+        let mut next = self.clone();
+        next.ends.insert(version, ends_at);
+        if next.ends.len() > MAX_KEPT {
+            next.ends.pop_first();
+        }
+        Some(next)
     }
 
     /// The record after GitHub's list, if that changes it. GitHub lists a new version to one owner

@@ -57,6 +57,11 @@ fn a_mirror_has_the_archives_of_github_by_their_names() {
     assert_eq!(there.sha256, download("2.336.0", Arch::Arm64).sha256);
 }
 
+/// GitHub has announced the end of 2.335.0.
+fn announced(on: u32) -> Agents {
+    known().after_end(Some(version("2.335.0")), Some(day(on))).expect("news")
+}
+
 #[test]
 fn an_agent_is_taken_for_thirty_days_after_the_next_one_came() {
     use Standing::{Newest, TooOld, Until};
@@ -106,6 +111,25 @@ fn an_agent_is_taken_for_thirty_days_after_the_next_one_came() {
             Some(Until(day(30))),
         ),
         ("nothing is known", nothing, "2.300.0", None, 0, None),
+        (
+            "announced, and sooner",
+            announced(50),
+            "2.335.0",
+            Some("2.336.0"),
+            49,
+            Some(Until(day(50))),
+        ),
+        ("announced, in time", announced(50), "2.335.0", Some("2.336.0"), 50, Some(TooOld)),
+        (
+            "announced, and later",
+            announced(90),
+            "2.335.0",
+            Some("2.336.0"),
+            70,
+            Some(Until(day(90))),
+        ),
+        ("of another version", announced(50), "2.334.0", Some("2.336.0"), 39, Some(Until(day(40)))),
+        ("announced of the newest", announced(50), "2.335.0", Some("2.335.0"), 60, Some(Newest)),
     ];
     for (what, known, own, newest, on, expected) in rows {
         assert_eq!(known.standing(version(own), newest.map(version), day(on)), expected, "{what}");
