@@ -166,6 +166,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         }
         let stored = stored?;
         noted?;
+        if stored.is_probe && known.has_entity(&stored.entity) {
+            self.nudge(&stored, now).await;
+        }
         if stored.mark().is_some() {
             return Err(ReportError::Draining.into());
         }
@@ -217,6 +220,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         if ends && !stored.runner.has_taken_job() {
             self.nudge(&stored, now).await;
         }
+        if stored.is_probe && matches!(report, MachineReport::JobStarted { .. }) {
+            self.nudge(&stored, now).await;
+        }
         match (report, &stored.runner.exit) {
             (MachineReport::JobStarted { .. }, Some(Exit { foreign: Some(what), .. })) => {
                 tracing::warn!(instance.id = %stored.name, what, "GitHub gave a runner a job that its pool does not serve");
@@ -234,8 +240,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         measure.into_iter().collect()
     }
 
-    /// A runner that ended without a job may hold a claim: the reaper gives it back at once. If the
-    /// message is lost, the sweep finds the due row.
+    /// Wakes the reaper. A runner that ended without a job may hold a claim, which is given back at
+    /// once; a probe that came up opens its pool. If the message is lost, the sweep does both.
     async fn nudge(&self, instance: &Stored<Instance>, now: Time) {
         if let Err(error) = self.context.queue.send_reap(&[reap_message(instance, now)]).await {
             tracing::warn!(instance.id = %instance.name, error = with_causes(&error), "failed to wake the reaper; the next sweep does");

@@ -165,7 +165,7 @@ impl Observation {
     }
 
     /// What the next round of a pass still knows after another writer has changed the record: what
-    /// its message has told, and the answers to its own calls. The record says that such an answer
+    /// its message has told, what the console said, and the answers to its own calls. The record says that such an answer
     /// is out, and without it the next round would wait for the end of the lease. The answer about
     /// a registration counts for that registration alone.
     #[must_use]
@@ -177,6 +177,7 @@ impl Observation {
             machine_told_gone: self.machine_told_gone,
             machine_ended_at: self.machine_ended_at,
             spot_notice: self.spot_notice,
+            console: self.console.clone(),
             deregistration,
             termination: self.termination.clone(),
             ..Self::default()

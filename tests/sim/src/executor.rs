@@ -5,6 +5,7 @@
 //! moment of virtual time, in which any other task may run. Whoever waits has entered its own
 //! wake-up in the agenda, and has left its waker here.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -27,8 +28,24 @@ use crate::world::{Task, World};
 pub struct Sim {
     /// Everything that changes.
     pub world: RefCell<World>,
-    /// The stack's configuration.
+    /// The stack's configuration, as it was deployed first.
     pub settings: Settings,
+}
+
+impl Sim {
+    /// The stack's configuration as it is deployed now.
+    #[must_use]
+    pub fn deployed(&self) -> Cow<'_, Settings> {
+        let deployments = self.world.borrow().deployments;
+        if deployments == 0 {
+            return Cow::Borrowed(&self.settings);
+        }
+        let mut settings = self.settings.clone();
+        for pool in &mut settings.pools {
+            pool.launch_template_version = (deployments + 1).to_string().into();
+        }
+        Cow::Owned(settings)
+    }
 }
 
 /// The wakers of all futures that wait, by the place of their task and in the order in which they

@@ -186,7 +186,7 @@ async fn jobs(door: &Door, batch: &[Received]) {
     // This invocation has a request id as well, which nothing asks for: drawn, so that all that is
     // drawn after it stays what the timelines have recorded.
     let _ = door.random();
-    let settings = &door.sim.settings;
+    let settings = &*door.sim.deployed();
     let pass = jobs::JobsBatch {
         context: Context::new(door, door, &(), &(), settings),
         clock: &|| door.now(),
@@ -202,10 +202,11 @@ async fn jobs(door: &Door, batch: &[Received]) {
 /// at once, each has an invocation's time after the one before.
 async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
     let mut done = Vec::new();
+    let settings = &*door.sim.deployed();
     for received in batch {
         let Body::Jobs(JobsMessage::WakePool(wake)) = &*received.body else { continue };
         let pass = WakeUp {
-            context: Context::new(door, door, compute, &(), &door.sim.settings),
+            context: Context::new(door, door, compute, &(), settings),
             invocation: &format!("invocation-{:016x}", door.random()),
             deadline: door.now() + TIME_LIMIT,
             clock: &|| door.now(),
@@ -240,7 +241,7 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &
         messages.push(batch::Received::new(message.clone(), &id, one.receives, receipt));
         received.push(one);
     }
-    let settings = &door.sim.settings;
+    let settings = &*door.sim.deployed();
     let context = Context::new(door, door, compute, github, settings);
     let deadline = door.now() + TIME_LIMIT;
     let report = Batch { context }.run(&messages, deadline, &|| door.now()).await;
@@ -314,7 +315,7 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
     };
     let now = door.now();
-    let answer = match look(&door.sim.settings, door, &machine).await {
+    let answer = match look(&door.sim.deployed(), door, &machine).await {
         Err(denied) => Err(denied),
         Ok((settings, owner)) => {
             let context = Context::new(door, door, &(), github, &settings);
@@ -379,8 +380,8 @@ async fn operator(door: &Door, number: u32) {
 }
 
 /// The pools as they are now. Without an answer the invocation ends, and its messages stay.
-async fn settings(door: &Door) -> Option<Cow<'_, Settings>> {
-    let settings = door.sim.settings.current(door).await;
+async fn settings(door: &Door) -> Option<Settings> {
+    let settings = door.sim.deployed().current(door).await.map(Cow::into_owned);
     if let Err(error) = &settings {
         note(door, || format!("  the set of pools cannot be read: {error}"));
     }

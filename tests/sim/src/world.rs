@@ -71,6 +71,8 @@ pub struct World {
     pub is_landing: bool,
     /// No faults from here on.
     pub faults_end: Millis,
+    /// How often the stack was deployed anew, each time with a new version of its launch template.
+    pub deployments: u32,
     /// What the cloud is like.
     pub cloud_config: CloudConfig,
     /// The tables.
@@ -191,6 +193,7 @@ impl World {
             checker: Checker::default(),
             violation: None,
             api_calls: Vec::new(),
+            deployments: 0,
             orders: Vec::new(),
             flips: Vec::new(),
             ordered: None,

@@ -153,6 +153,10 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
             }
             let diff = Diff::between(&before, &next);
             let changes = before.version == 0 || !diff.is_empty();
+            if !request.dry_run && !changes {
+                // What the file names may have changed: an image behind a parameter, say.
+                self.open_anew(|pool| pool.is_some(), now).await;
+            }
             if request.dry_run || !changes {
                 return Ok(answer(&before, diff, false));
             }
@@ -212,17 +216,14 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         join_all(compared).await.into_iter().flatten().collect()
     }
 
-    /// Lets the passes find at once what they would find in time: jobs that have room now, and
-    /// runners that are not what their pool says.
+    /// Lets the passes find at once what they would find in time: jobs that have room now, pools
+    /// whose new configuration may be the fix of a failure, and runners that are not what their pool
+    /// says.
     async fn follow_up(&self, set: &PoolSet, diff: &Diff, now: Time) {
         let changed = |pool: &&Pool| {
             let own = diff.pools.iter().find(|own| own.pool == pool.name);
             own.is_some_and(|own| own.fate != Fate::Unchanged)
         };
-        self.open_anew(|pool| {
-            set.pools.iter().filter(changed).any(|changed| Some(&changed.name) == pool)
-        })
-        .await;
         // The launch template is not stored, and no reason for an end here.
         for pool in self.context.settings.with_template(set.clone()).pools.iter().filter(changed) {
             let wake = [WakePool::whole(pool.name.clone())];

@@ -2,16 +2,17 @@
 
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::PoolName;
+use muster_domain::message::WakePool;
 use muster_domain::stored::Change;
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 
 use super::answers::{Answer, SwitchedNow};
 use super::request::{SwitchRequest, To, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::causes::with_causes;
 use crate::context::Ports;
-use crate::ports::{Launches as _, Operations as _, Table as _, Write};
+use crate::ports::{Launches as _, Operations as _, Queue as _, Table as _, Write};
 use crate::writes;
 
 /// The subject of the switches' lines in the audit trail.
@@ -64,24 +65,32 @@ impl<P: Ports> Admin<'_, P> {
         };
         let opened = settings.iter().filter(|(_, to)| *to == To::On);
         let opened: Vec<&Switch> = opened.map(|(switch, _)| switch).collect();
-        self.open_anew(|pool| opened.iter().any(|switch| opens(switch, pool))).await;
+        self.open_anew(|pool| opened.iter().any(|switch| opens(switch, pool)), now).await;
         Ok(answer)
     }
 
-    /// Lets what was in trouble or refused begin anew, since somebody has looked at it: pools, and where
-    /// `is_opened` says so of none, what is no pool's alone.
-    pub(super) async fn open_anew(&self, is_opened: impl Fn(Option<&PoolName>) -> bool) {
+    /// Ends the waits of pools that failed or were refused, since an operator may have fixed the
+    /// cause, and wakes these pools. `is_opened` is asked with `None` for what is no pool's alone.
+    pub(super) async fn open_anew(&self, is_opened: impl Fn(Option<&PoolName>) -> bool, now: Time) {
         let table = self.context.table;
         let opened = writes::update(
             table,
             async || table.cooldowns().await,
-            |known| known?.opened(&is_opened),
+            |known| known?.opened(&is_opened, now),
         );
         if let Err(error) = opened.await {
             tracing::warn!(
                 error = with_causes(&error),
-                "failed to open pools in trouble; one machine at a time finds out"
+                "failed to end the waits of pools; the next probe finds a fix"
             );
+        }
+        let pools = self.context.settings.pools.iter().map(|pool| &pool.name);
+        let opened = pools.filter(|name| is_opened(Some(name)));
+        let wakes: Vec<WakePool> = opened.cloned().map(WakePool::whole).collect();
+        if !wakes.is_empty()
+            && let Err(error) = self.context.queue.send_wakes(&wakes, Seconds(0)).await
+        {
+            tracing::warn!(error = with_causes(&error), "failed to wake pools; the sweep does");
         }
     }
 }

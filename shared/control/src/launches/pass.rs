@@ -10,6 +10,7 @@ mod look;
 mod pool_lease;
 mod report;
 
+use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::cooldown::Cooldowns;
@@ -34,7 +35,7 @@ use crate::context::{Context, Wired};
 use crate::launches::conditions;
 use crate::launches::overflow::Overflow;
 use crate::ports::{CommitError, Compute, LaunchConditions, Launches as _, Table, Write};
-use crate::writes::PassError;
+use crate::writes::{self, PassError};
 
 /// How many times as many jobs the next round reads where some wait for what others need not: behind
 /// them may be one that has a machine now.
@@ -109,6 +110,22 @@ impl<W: Wired<Table: Table, Compute: Compute>> LaunchPass<'_, W> {
         Err(LaunchStopped { report: Box::new(run.report), error })
     }
 
+    /// Lets what stood in the way of the pool begin anew: its configuration is another one than the
+    /// last pass saw, which may be the fix. Before that is on record, so that no crash loses it.
+    async fn open_anew(
+        &self,
+        pool: &Pool,
+        conditions: &mut LaunchConditions,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let table = self.context.table;
+        let is_own = |of: Option<&PoolName>| of.is_none_or(|of| *of == pool.name);
+        let opened = |known: Option<&Cooldowns>| known?.opened(is_own, now);
+        conditions.cooldowns =
+            writes::update(table, async || table.cooldowns().await, opened).await?;
+        Ok(())
+    }
+
     fn is_late(&self) -> bool {
         (self.clock)() > self.last_call
     }
@@ -148,6 +165,9 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
     ) -> Result<Self, PassError> {
         let Looked { at: now, jobs, mut conditions, listed } = looked;
         let read = conditions.capacity.take();
+        if read.as_ref().is_some_and(|read| read.differs_from(&pool.version())) {
+            pass.open_anew(pool, &mut conditions, now).await?;
+        }
         let (lease, listed) = match pass.ask(pool, read, again, false, now).await {
             // What was read before is overtaken.
             Err(PassError::Commit(CommitError::Conflict)) => {

@@ -104,6 +104,9 @@ pub struct Instance {
     pub counted_in: Vec<Scope>,
     /// The pool's generation at that launch.
     pub pool_generation: u64,
+    /// Launched to find out whether a failure lasts: its success is reported at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_probe: bool,
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
@@ -180,6 +183,7 @@ impl Instance {
             role: None,
             counted_in: Vec::new(),
             pool_generation: 0,
+            is_probe: false,
             machine: None,
             bound_at: None,
             make: Make::default(),

@@ -283,17 +283,6 @@ impl Cooldowns {
         (list.len() < self.list.len()).then_some(Self { list, ..self.clone() })
     }
 
-    /// The record after somebody has looked at pools, and for `None` at what is no pool's alone: their
-    /// troubles begin anew, and what EC2 refused as wrong or not allowed is asked for again.
-    #[must_use]
-    pub fn opened(&self, is_opened: impl Fn(Option<&PoolName>) -> bool) -> Option<Self> {
-        let is_mended = |one: &Cooldown| one.class.is_refusal() && is_opened(one.closed.pool());
-        let list = self.list.iter().filter(|one| !is_mended(one)).cloned().collect();
-        let known = self.without(|one| is_opened(one.scope.pool()));
-        let next = Self { list, ..known.unwrap_or_else(|| self.clone()) };
-        (next != *self).then_some(next)
-    }
-
     /// The record after something was learnt of agents, if that changes it.
     #[must_use]
     pub fn with_agents(&self, agents: Option<Agents>) -> Option<Self> {

@@ -23,6 +23,16 @@ use crate::pool::{Allocation, Disk, Image, Placement, Requirements};
 use crate::time::Time;
 use crate::timings::Timings;
 
+/// Most combinations of type and subnet in one fleet request. AWS states this limit for fleets of
+/// the types `request` and `maintain`, and none for `instant`, which ours are.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
+pub const MAX_OVERRIDES: usize = 300;
+/// Most subnets of a request with requirements in place of types: EC2 counts the requirements of
+/// each override, and refuses a fifth.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-attribute-based-instance-type-selection.html;
+/// its message is in osbuild/osbuild-composer#3946
+pub const MAX_REQUIREMENTS: usize = 4;
+
 /// A CreateFleet request, complete: what is here is sent, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LaunchRequest {

@@ -1,7 +1,8 @@
-//! What makes machines for nothing: a pool whose machines serve nothing, an entity that GitHub
+//! Failures that waste machines: a pool whose machines never run a job, an entity that GitHub
 //! refuses or limits, the runners of a pool that it refuses for an entity. However many jobs wait,
-//! one machine at a time then finds out whether that is over, less and less often, and one success
-//! opens the scope at once. Promise of the README: waste no money.
+//! one machine at a time then probes whether the failure lasts, less and less often, and one success
+//! opens the scope at once. A fix that Muster can see ends the wait: see [`Cooldowns::opened`].
+//! Promise of the README: waste no money.
 
 mod github;
 mod record;
@@ -16,11 +17,12 @@ use crate::instance::{Instance, RunnerState, State};
 use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 
-/// So many machines in a row may be chance. From then on it is the pool.
+/// Consecutive failures after which the pool, not the machine, is to blame. As many machines are
+/// launched at once after a fix that Muster can see: one that fails by chance delays nothing.
 const MAY_FAIL: u32 = 3;
-/// The wait before the first machine that finds out; it doubles with each one.
+/// The wait before the first probe; it doubles with each one.
 const FIRST_WAIT: Seconds = Seconds(120);
-/// The longest such wait: what jobs wait at most once somebody has mended it.
+/// The longest such wait: how long jobs wait at most after a fix that Muster cannot see.
 const MAX_WAIT: Seconds = Seconds(900);
 /// A few failures without another one for this long were chance.
 const FORGOTTEN_AFTER: Seconds = Seconds(3600);
@@ -68,7 +70,7 @@ impl TroubleScope {
 pub struct Trouble {
     /// What it is about.
     pub scope: TroubleScope,
-    /// The generation of the pool, where it is about one: another one may be right.
+    /// The generation of the pool, where it is about one.
     pub generation: u64,
     /// Only a machine finds out whether it is over: GitHub refuses registrations and, as far as we
     /// know, nothing else, or it is the machines themselves.
@@ -90,6 +92,9 @@ pub struct Trouble {
     pub probed_at: Option<Time>,
     /// No machine before this time.
     pub until: Time,
+    /// When Muster saw what may be a fix, until the next machines are launched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed_at: Option<Time>,
     /// The last machine that served nothing, of a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<InstanceName>,
@@ -121,6 +126,7 @@ impl Trouble {
             certain,
             probed_at: None,
             until: if certain { first } else { now },
+            fixed_at: None,
             last: Some(instance.name.clone()),
             reason,
         }
@@ -135,20 +141,14 @@ impl Trouble {
         reason: String,
         now: Time,
     ) -> Option<Self> {
-        let known = known.filter(|known| known.generation >= instance.pool_generation);
-        let known = known.filter(|known| {
-            known.generation > instance.pool_generation || !known.is_forgotten(now)
-        });
+        let known = known.filter(|known| !known.is_forgotten(now));
         let Some(known) = known else { return Some(Self::of_machine(instance, reason, now)) };
-        // What an older configuration launched says nothing of this one's.
-        if known.generation > instance.pool_generation
-            || known.last.as_ref() == Some(&instance.name)
-        {
+        if known.last.as_ref() == Some(&instance.name) {
             return None;
         }
         let mut next = known.clone();
         let waited = known.makes_wait();
-        // Those that were out together are one failure.
+        // Those that were out together are one failure, and those of before a fix are none.
         if waited && instance.launched_at() < known.probed_at.unwrap_or(known.until) {
             return None;
         }
@@ -162,13 +162,23 @@ impl Trouble {
         Some(next)
     }
 
-    /// The record when a machine is about to be launched to find out: the next one waits for longer,
-    /// whichever pass launches it.
+    /// The record when a probe is about to be launched: the next one waits for longer, whichever
+    /// pass launches it.
     #[must_use]
     pub fn probed(&self, now: Time) -> Self {
         let probes = self.probes + 1;
         let until = now + backoff::grown(FIRST_WAIT, probes + 1, MAX_WAIT);
-        Self { probes, probed_at: Some(now), until, ..self.clone() }
+        Self { probes, probed_at: Some(now), until, fixed_at: None, ..self.clone() }
+    }
+
+    /// The record after what may be a fix. Machines that were launched before say nothing any more.
+    /// The waits go on growing from where they were: a fix that was none costs few machines.
+    fn fixed(&self, now: Time) -> Self {
+        match self.by_machine {
+            true => Self { until: now, probed_at: None, fixed_at: Some(now), ..self.clone() },
+            // GitHub is asked as soon as after a new refusal.
+            false => Self { since: now, ..self.clone() },
+        }
     }
 
     /// Whether launches wait for it: a few machines that served nothing may be chance.
@@ -187,9 +197,7 @@ impl Trouble {
         let listens = instance.runner.state == RunnerState::Idle
             && instance.runner.exit.is_none()
             && now.is_past(instance.runner.since, UP_AFTER);
-        instance.pool_generation == self.generation
-            && instance.launched_at() >= self.since
-            && (instance.runner.has_taken_job() || listens)
+        instance.launched_at() >= self.since && (instance.runner.has_taken_job() || listens)
     }
 
     /// What may be launched now. `live`: the live instances of the pool, where it is a pool's.
@@ -208,7 +216,8 @@ impl Trouble {
                 && one.runner.exit.is_none()
         };
         let is_out = is_pools && live().any(finds_out);
-        Finding::Most(u32::from(self.by_machine && now >= self.until && !is_out))
+        let most = if self.fixed_at.is_some() { MAY_FAIL } else { 1 };
+        Finding::Most(if self.by_machine && now >= self.until && !is_out { most } else { 0 })
     }
 
     /// When to look again.
@@ -228,23 +237,26 @@ impl Trouble {
         let Self { since, failures, reason, at, until, .. } = self;
         match &self.scope {
             TroubleScope::Pool(pool) => format!(
-                "the {} of pool {pool} served nothing, launched since {since} (at {at}: {reason}); one \
-                 at a time finds out whether that is over",
+                "the {} of pool {pool}, launched since {since}, never ran a job (at {at}: {reason}); \
+                 launching one at a time until one does, the next from {until}, or at once with \
+                 `muster resume {pool}`",
                 last_machines(*failures)
             ),
             TroubleScope::Entity(entity) if self.is_before_github() => {
                 format!("GitHub cannot be asked about {entity} since {since} ({reason})")
             }
             TroubleScope::Entity(entity) if self.by_machine => format!(
-                "GitHub refuses to register runners for {entity} since {since} ({reason}); one \
-                 machine at a time finds out whether that is over"
+                "GitHub refuses to register runners for {entity} since {since} ({reason}); \
+                 launching one machine at a time until it does, the next from {until}, or at once \
+                 with `muster resume launches`"
             ),
             TroubleScope::Entity(entity) => {
                 format!("GitHub refuses our credentials for {entity} since {since} ({reason})")
             }
             TroubleScope::PoolOfEntity(pool, entity) => format!(
                 "GitHub refuses the runners of pool {pool} for {entity} since {since} ({reason}); \
-                 one machine at a time finds out whether that is over"
+                 launching one machine at a time until it accepts one, the next from {until}, or at \
+                 once with `muster resume {pool}`"
             ),
             TroubleScope::Limit(entity) => {
                 format!("GitHub's rate limit for {entity} lasts until {until}")
@@ -252,12 +264,10 @@ impl Trouble {
         }
     }
 
-    /// Whether launches of the pool, as it is configured now, wait for it: for all entities, or for
-    /// its own.
+    /// Whether launches of the pool wait for it: for all entities, or for its own.
     #[must_use]
     pub fn holds(&self, pool: &Pool) -> bool {
-        let is_of = |name: &PoolName| *name == pool.name && self.generation == pool.generation;
-        self.scope.pool().is_none_or(is_of) && self.makes_wait()
+        self.scope.pool().is_none_or(|name| *name == pool.name) && self.makes_wait()
     }
 
     /// Whether the reason is our own secret: GitHub was not asked.

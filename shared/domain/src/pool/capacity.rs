@@ -66,6 +66,12 @@ impl Capacity {
         self
     }
 
+    /// Whether the last pass knew another configuration than this one.
+    #[must_use]
+    pub fn differs_from(&self, version: &str) -> bool {
+        self.configured.as_ref().is_some_and(|known| known.version != version)
+    }
+
     /// Whether the configuration is so new that EC2 may not know all that it names.
     #[must_use]
     pub fn is_settling(&self, now: Time, timings: &Timings) -> bool {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ec2::{ErrorClass, Override};
+use crate::hash::{fnv1a, fnv1a_on};
 use crate::ids::{Entity, PoolName};
 use crate::job::Job;
 use crate::job::labels::{LabelRows, Labels};
@@ -562,11 +563,16 @@ impl Pool {
         self.own_template.as_ref().map(|own| &own.role)
     }
 
-    /// Names this configuration among all that the pool ever has.
+    /// Names this configuration among all that the pool ever has: the launch template, the pool
+    /// file's generation, and a hash of all fields (parameters of the stack have no generation) and
+    /// of Muster's release. Who owns the App is learned, not configured.
     #[must_use]
     pub fn version(&self) -> String {
         let Self { launch_template_id, launch_template_version, generation, .. } = self;
-        format!("{launch_template_id}:{launch_template_version}:{generation}")
+        let configured = Self { app_owner: None, ..self.clone() };
+        let text = serde_json::to_vec(&configured).unwrap_or_default();
+        let hash = fnv1a_on(fnv1a(env!("CARGO_PKG_VERSION").as_bytes()), &text);
+        format!("{launch_template_id}:{launch_template_version}:{generation}:{hash:x}")
     }
 
     /// All that its machines may be: types times subnets, or, with requirements, subnets. In order

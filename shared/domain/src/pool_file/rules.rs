@@ -5,13 +5,9 @@ use std::sync::Arc;
 use super::read::{Section, Wrongs, written as told};
 use super::shape::WrittenPool;
 use crate::ids::{EntityKind, PoolName};
+use crate::launch::MAX_OVERRIDES;
 use crate::pool::{Allocation, Arch, MarketPolicy, Pool, Requirements};
 use crate::time::Seconds;
-
-/// Most combinations of types and subnets in one fleet request. A limit of ours: AWS states it for
-/// fleets of the types `request` and `maintain`, and none for `instant`, which ours are.
-/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
-const MAX_OVERRIDES: usize = 300;
 
 /// The pool, when nothing that it needs is missing or wrong. Otherwise the reasons are among the
 /// wrongs.

@@ -137,6 +137,7 @@ fn refused() -> Cooldowns {
         certain: false,
         probed_at: Some(at(2)),
         until: at(9),
+        fixed_at: None,
         last: Some("default-l-1".parse().expect("a name")),
         reason: "its machine did not start a runner".into(),
     };

@@ -56,6 +56,7 @@ impl Scenario {
                 self.balance = Balance::RoundRobin;
                 return Ok(false);
             }
+            ["deploy"] => self.change(|world| world.deployments += 1),
             ["switch", what, to @ ("on" | "off")] => self.switch(what, to),
             ["replay", "hides", "machines"] => {
                 self.replay_shows_machines = false;

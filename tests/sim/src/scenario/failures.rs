@@ -123,16 +123,9 @@ impl Scenario {
                 self.change(|world| world.fault_rates.set(Fault::StateEventLost, 1_000_000));
                 return Ok(());
             }
-            ["machines"] => {
-                self.change(|world| world.fault_rates.set(Fault::LaunchAborted, 1_000_000));
-                return Ok(());
-            }
-            ["registrations"] => {
-                self.change(|world| world.fault_rates.set(Fault::ConfigureAnswerLost, 1_000_000));
-                return Ok(());
-            }
-            ["configurations"] => {
-                self.change(|world| world.fault_rates.set(Fault::ConfigureRefused, 1_000_000));
+            [what] if machine_fault(what).is_some() => {
+                let fault = machine_fault(what).ok_or("no such failure")?;
+                self.change(|world| world.fault_rates.set(fault, 1_000_000));
                 return Ok(());
             }
             ["wake-ups"] => {
@@ -177,19 +170,30 @@ impl Scenario {
                 "wake-ups" => world.fault_rates.set(Fault::MessageLost, 0),
                 "tables" => world.fault_rates.set(Fault::CommitRefused, 0),
                 "listings" => world.fault_rates.set(Fault::IndexLate, 0),
-                "machines" => world.fault_rates.set(Fault::LaunchAborted, 0),
-                "registrations" => world.fault_rates.set(Fault::ConfigureAnswerLost, 0),
-                "configurations" => world.fault_rates.set(Fault::ConfigureRefused, 0),
                 _ => {
-                    return Err(
-                        "configurations, ec2, github, listings, machines, registrations, tables or wake-ups"
-                            .to_owned(),
-                    );
+                    let fault = machine_fault(what).ok_or(
+                        "agents, boots, configurations, ec2, github, listings, machines, \
+                         registrations, starts, tables or wake-ups",
+                    )?;
+                    world.fault_rates.set(fault, 0);
                 }
             }
             Ok(())
         })
     }
+}
+
+/// What is wrong with every machine.
+fn machine_fault(what: &str) -> Option<Fault> {
+    Some(match what {
+        "machines" => Fault::LaunchAborted,
+        "starts" => Fault::NeverBoots,
+        "boots" => Fault::BootFails,
+        "agents" => Fault::AgentGivesUp,
+        "registrations" => Fault::ConfigureAnswerLost,
+        "configurations" => Fault::ConfigureRefused,
+        _ => return None,
+    })
 }
 
 /// A run comes to its end without its jobs.

@@ -169,6 +169,7 @@ fn add_troubles(bench: &Bench) {
         certain: false,
         probed_at: Some(ago(20)),
         until: NOW + Seconds(220),
+        fixed_at: None,
         last: None,
         reason: reason.to_owned(),
     };

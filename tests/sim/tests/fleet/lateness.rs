@@ -168,6 +168,7 @@ fn a_launch_fits_its_commit_where_the_end_of_a_trouble_could_not_be_stored() {
             certain: false,
             probed_at: None,
             until: since,
+            fixed_at: None,
             last: None,
             reason: "simulated".to_owned(),
         };

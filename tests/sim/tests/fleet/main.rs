@@ -2,7 +2,7 @@
 //! fleets of any size, what operators are shown and may order, what a pool file names, when
 //! something is late, what a backlog hides, what a second writer changes, what an invocation is
 //! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
-//! for an enterprise, what a machine says without end, how fast hundreds of machines end, how the App is
+//! for an enterprise, how a pool recovers, what a machine says without end, how fast hundreds of machines end, how the App is
 //! made, which agent a machine is handed, what the record of usage says, what CloudWatch is told,
 //! what a page costs that asks often, and what days cost that are replayed.
 
@@ -28,6 +28,7 @@ mod names;
 mod orders;
 mod overview;
 mod reaps;
+mod recovers;
 mod replay;
 mod reports;
 mod setup;

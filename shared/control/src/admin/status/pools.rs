@@ -114,7 +114,7 @@ fn note(pool: &PoolStatus, around: &Around<'_>) -> Option<Note> {
     if let Some(trouble) = &pool.trouble {
         let (last, until) = (last_machines(trouble.failures), trouble.until.clock(now));
         let said =
-            format!("its {last} served nothing ({}); one finds out at {until}", trouble.reason);
+            format!("its {last} never ran a job ({}); next attempt at {until}", trouble.reason);
         return note(Severity::Error, said);
     }
     let on = around.cooldowns.map(|known| known.on(now)).unwrap_or_default();

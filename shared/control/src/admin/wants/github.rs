@@ -63,22 +63,22 @@ pub fn trouble(one: &Trouble, now: Time) -> String {
             format!("GitHub cannot be asked about {entity} since {since}: {reason}")
         }
         TroubleScope::Entity(entity) if one.by_machine => format!(
-            "GitHub refuses to register runners for {entity} since {since}: {reason}; one machine \
-             finds out at {until}"
+            "GitHub refuses to register runners for {entity} since {since}: {reason}; next attempt \
+             at {until}, or now with `muster resume launches`"
         ),
         TroubleScope::Entity(entity) => {
             format!("GitHub refuses our credentials for {entity} since {since}: {reason}")
         }
         TroubleScope::PoolOfEntity(pool, entity) => format!(
-            "GitHub refuses the runners of pool {pool} at {entity} since {since}: {reason}; one \
-             machine finds out at {until}"
+            "GitHub refuses the runners of pool {pool} at {entity} since {since}: {reason}; next \
+             attempt at {until}, or now with `muster resume {pool}`"
         ),
         TroubleScope::Limit(entity) => {
             format!("GitHub's rate limit for {entity} lasts until {until}")
         }
         TroubleScope::Pool(pool) => format!(
-            "the {} of pool {pool} served nothing since {since}: {reason}; one machine finds out \
-             at {until}",
+            "the {} of pool {pool} never ran a job since {since}: {reason}; next attempt at \
+             {until}, or now with `muster resume {pool}`",
             last_machines(one.failures)
         ),
     }

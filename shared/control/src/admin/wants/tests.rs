@@ -109,6 +109,7 @@ fn trouble(scope: TroubleScope) -> Trouble {
         certain: false,
         probed_at: None,
         until: at(70),
+        fixed_at: None,
         last: None,
         reason: "403: no".to_owned(),
     }
@@ -303,14 +304,14 @@ warning pool:gpu:not-enabled: 2 jobs wait in pool gpu, which is not enabled; the
 a pool that was removed
 warning pool:gpu:removed: 1 job waits in pool gpu, which was removed at 08:00:03; the first for 40 s. muster jobs --pool gpu
 machines that serve nothing
-error pool:gpu:trouble: the last 4 machines of pool gpu served nothing since 08:00:00: 403: no; one machine finds out at 08:01:10. muster alarms pool-in-trouble
+error pool:gpu:trouble: the last 4 machines of pool gpu never ran a job since 08:00:00: 403: no; next attempt at 08:01:10, or now with `muster resume gpu`. muster alarms pool-in-trouble
 an end that takes long
 warning pool:gpu:late-end: gpu-1-0 is on its way out for 31 min and waits for EC2, which refuses or fails. muster explain gpu-1-0
 switches
 warning switch:launches: launches are off since 08:00:00 by ada: moving. muster resume launches
 warning pool:gpu:switch: launches of pool gpu are off since 08:00:00 by ada: moving. muster resume gpu
 GitHub
-error entity:acme: GitHub refuses to register runners for acme since 08:00:00: 403: no; one machine finds out at 08:01:10. muster alarms entity-unhealthy
+error entity:acme: GitHub refuses to register runners for acme since 08:00:00: 403: no; next attempt at 08:01:10, or now with `muster resume launches`. muster alarms entity-unhealthy
 warning github-limit:zoo: GitHub's rate limit for zoo lasts until 08:01:10.
 the App
 error app:installed-for-pool: zoo has not installed it.

@@ -63,6 +63,17 @@ impl<P: Ports> Reap<'_, P> {
         Ok((stored, gave_back))
     }
 
+    /// Writes the instance as it is. Tables that refuse writes end the pass here: EC2 and GitHub
+    /// count what the account reads, and a pass that cannot write would read the same each time.
+    pub(super) async fn write_again(
+        &self,
+        instance: &Stored<Instance>,
+    ) -> Result<Stored<Instance>, PassError> {
+        let change = instance.change(instance.record().clone());
+        let committed = self.context.table.commit(&[change.clone().into()]).await?;
+        Ok(change.stored(&committed))
+    }
+
     /// Notes a machine that served nothing: after a few in a row, one at a time finds out whether
     /// the next one does. In the commit that ends its claim, so that its job finds that on record.
     async fn failure(
@@ -74,6 +85,11 @@ impl<P: Ports> Reap<'_, P> {
         let Some(why) = before.served_nothing(next) else { return Ok(None) };
         tracing::warn!(instance.id = %next.name, pool.name = %next.pool, why,
             "a machine served nothing");
+        let pool = self.context.settings.pool(&next.pool);
+        if pool.is_some_and(|pool| next.is_outdated(pool)) {
+            // What an older configuration launched says nothing of this one.
+            return Ok(None);
+        }
         let stored = self.context.table.cooldowns().await?;
         let record = stored.as_deref().cloned().unwrap_or_default();
         if before.runner.n > 0 && before.runner.id.is_none() && record.has_entity(&before.entity) {

@@ -37,6 +37,22 @@ pub struct Ticket {
     pub receives: u32,
 }
 
+/// A message that arrives so long after its instance was due comes from the sweep, and another one
+/// failed before it.
+const FAILED_BEFORE: Seconds = Seconds(90);
+/// How late a message is at most that waited in the queue until its instance was due.
+const ON_TIME: Seconds = Seconds(10);
+
+impl Ticket {
+    /// Whether a pass before this one may have failed: the message comes again, but not because it
+    /// waited until now, or nothing was written about the instance long after it was due.
+    fn follows_a_failure(&self, instance: &Instance, now: Time) -> bool {
+        let is_late = |by: Seconds| instance.due_at().is_some_and(|due| now.is_past(due, by));
+        let waited = instance.wake_nonce() == Some(self.nonce) && !is_late(ON_TIME);
+        if self.receives > 1 { !waited } else { is_late(FAILED_BEFORE) }
+    }
+}
+
 /// What to do with the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
@@ -155,6 +171,11 @@ impl<P: Ports> Reap<'_, P> {
                 Err(error) => return Err(error.into()),
             },
         };
+        if instance.state().is_live() && pass.ticket.follows_a_failure(&instance, now) {
+            // It reads nothing that has a quota before the table accepts a write again.
+            instance = self.write_again(&instance).await?;
+        }
+        self.report_probe(&instance, now).await?;
         let pool = self.context.settings.pool(&instance.pool);
         seen.outdated = pool.is_some_and(|pool| instance.is_outdated(pool));
         seen.deletes_off = self.deletes_off;

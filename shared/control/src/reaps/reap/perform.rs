@@ -4,6 +4,7 @@ use crate::ports::{CommitError, Github, Launches, Queue, Table};
 use muster_domain::ids::{JobKey, PoolName, RunnerId};
 use muster_domain::instance::Instance;
 use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::message::WakePool;
 use muster_domain::observation::{Observation, RunnerSeen};
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
@@ -65,6 +66,20 @@ impl<P: Ports> Reap<'_, P> {
             return Ok(());
         }
         Ok(self.context.queue.send_wakes(&messages, Seconds(0)).await?)
+    }
+
+    /// Reports a probe whose runner is registered: ends the trouble of its pool, if it serves, and
+    /// wakes the pool, whose jobs may get their machines now.
+    pub(super) async fn report_probe(&self, probe: &Instance, now: Time) -> Result<(), PassError> {
+        let is_up = probe.runner.id.is_some() && probe.runner.exit.is_none();
+        if !probe.is_probe || !is_up || !probe.state().is_serving() {
+            return Ok(());
+        }
+        if let Some(stored) = self.context.table.cooldowns().await? {
+            self.note_service(probe, stored, now).await?;
+        }
+        let wake = [WakePool::whole(probe.pool.clone())];
+        Ok(self.context.queue.send_wakes(&wake, Seconds(0)).await?)
     }
 
     /// Opens the quotas that may have counted an ended machine.

@@ -7,7 +7,7 @@ use crate::ids::{InstanceName, LaunchId};
 use crate::instance::{Instance, Slot};
 use crate::job::{Job, claim};
 use crate::launch::cooldown::LaunchOptions;
-use crate::launch::{Launch, LaunchRequest, allocation};
+use crate::launch::{Launch, LaunchRequest, MAX_OVERRIDES, MAX_REQUIREMENTS, allocation};
 use crate::pool::Pool;
 use crate::stored::{Change, Stored};
 
@@ -39,6 +39,7 @@ pub(super) fn planned_launch(
             let mut next = slot.record().clone();
             next.relaunch(id.clone(), view.now, view.timings);
             next.launched_from(pool);
+            next.is_probe = view.conditions.finds_out(&next.entity);
             slot.change(next)
         })
         .collect();
@@ -85,6 +86,7 @@ pub(super) fn planned_launch(
 pub(super) fn planned(view: &View<'_>, slot: Slot) -> Instance {
     let mut instance = Instance::planned(slot, view.now, view.timings);
     instance.launched_from(view.pool);
+    instance.is_probe = view.conditions.finds_out(&instance.entity);
     instance.counted_in = view.conditions.headroom.scopes_of(&instance.entity);
     instance
 }
@@ -128,14 +130,22 @@ pub(super) fn request(
     }
 }
 
-/// The places of an offer, or those of one subnet: of another one with each launch, so that a subnet
-/// without capacity holds nothing up.
+/// The places of an offer that one request may name, or those of one subnet. What does not fit is
+/// left to other launches: each begins with another subnet, so none is left out for good.
 fn asked_for(offer: &LaunchOptions, id: &LaunchId) -> Vec<Override> {
     let mut places = beginning_elsewhere(&offer.places, id);
     if offer.in_one_subnet
         && let Some(subnet) = places.first().map(|place| place.subnet.clone())
     {
         places.retain(|place| place.subnet == subnet);
+    }
+    let is_of_requirements = places.iter().any(|place| place.instance_type.is_empty());
+    let most = if is_of_requirements { MAX_REQUIREMENTS } else { MAX_OVERRIDES };
+    if places.len() > most {
+        let types = places.chunk_by(|one, next| one.instance_type == next.instance_type);
+        let of_each = (most / types.clone().count()).max(1);
+        let kept = types.flat_map(|subnets| &subnets[..of_each.min(subnets.len())]);
+        places = kept.take(most).cloned().collect();
     }
     places
 }

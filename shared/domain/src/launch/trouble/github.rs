@@ -63,6 +63,7 @@ impl Trouble {
             certain: false,
             probed_at: None,
             until: now + FIRST_WAIT,
+            fixed_at: None,
             last: None,
             reason,
         }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Trouble, TroubleScope};
+use crate::ec2::ErrorClass;
 use crate::ids::{Entity, PoolName};
 use crate::instance::Instance;
-use crate::launch::cooldown::Cooldowns;
+use crate::launch::cooldown::{Cooldown, Cooldowns};
 use crate::pool::Pool;
 use crate::time::Time;
 
@@ -14,8 +15,7 @@ use crate::time::Time;
 const MAX_TROUBLES: usize = 200;
 
 impl Cooldowns {
-    /// What launches of a pool wait for, as it is configured now: its own troubles, and those of all
-    /// entities.
+    /// What launches of a pool wait for: its own troubles, and those of all entities.
     pub fn troubles_of(&self, pool: &Pool) -> impl Iterator<Item = &Trouble> {
         self.troubles.iter().filter(|one| one.holds(pool))
     }
@@ -32,11 +32,11 @@ impl Cooldowns {
         self.troubles.iter().any(|one| one.scope.entity().is_some_and(|own| own.same_as(entity)))
     }
 
-    /// How many machines in a row served nothing, of a pool as it is configured now.
+    /// How many machines of a pool in a row never ran a job.
     #[must_use]
     pub fn failures(&self, pool: &Pool) -> u32 {
         let own = self.known(&TroubleScope::Pool(pool.name.clone()));
-        own.filter(|one| one.generation == pool.generation).map_or(0, |one| one.failures)
+        own.map_or(0, |one| one.failures)
     }
 
     /// The record after a machine that served nothing, if that changes it.
@@ -58,6 +58,29 @@ impl Cooldowns {
     pub fn without_trouble(&self, pool: &PoolName) -> Option<Self> {
         let scope = TroubleScope::Pool(pool.clone());
         self.without(|one| one.scope == scope)
+    }
+
+    /// The record after something that may be a fix: a changed configuration of a pool, a new
+    /// release or new parameters of the stack, an operator who resumes launches. What EC2 refused as
+    /// wrong, not allowed or over a quota is requested again. Where machines failed, a few are launched at once,
+    /// and the first that serves opens the rest; none does so where the fix was none. `is_opened`
+    /// is asked for each pool, and with `None` for what is no pool's alone.
+    #[must_use]
+    pub fn opened(&self, is_opened: impl Fn(Option<&PoolName>) -> bool, now: Time) -> Option<Self> {
+        let may_end = |class: ErrorClass| class.is_refusal() || class == ErrorClass::Quota;
+        let refused = |one: &&Cooldown| may_end(one.class) && is_opened(one.closed.pool());
+        let next = |one: &Trouble| match &one.scope {
+            scope if !is_opened(scope.pool()) => Some(one.clone()),
+            // It ends by itself, and nothing else ends it.
+            TroubleScope::Limit(_) => Some(one.clone()),
+            _ => one.makes_wait().then(|| one.fixed(now)),
+        };
+        let next = Self {
+            list: self.list.iter().filter(|one| !refused(one)).cloned().collect(),
+            troubles: self.troubles.iter().filter_map(next).collect(),
+            ..self.clone()
+        };
+        (next != *self).then_some(next)
     }
 
     /// The record when machines of the pool for these entities are about to be launched, if one of

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::launch::cooldown::Cooldowns;
 use crate::observation::ProviderError;
@@ -102,29 +104,91 @@ fn one_at_a_time_finds_out_and_one_that_serves_ends_it() {
     }
 }
 
+/// After what may be a fix, three machines are launched at once. Those of before say nothing, the
+/// first that serves ends the trouble, and where they fail, the waits are as long as before.
 #[test]
-fn another_configuration_is_not_in_the_old_one_s_trouble() {
+fn a_fix_that_can_be_seen_ends_the_wait() {
     let mut record = Cooldowns::default();
     for n in 1..4 {
         let next = record.after_failure(&launched(n, 0), "dead".to_owned(), at(10));
         record = next.expect("a failure");
     }
     let own = pool();
-    let other = pool().with(|pool| pool.name = "other".parse().expect("a name"));
-    let changed = pool().with(|pool| pool.generation += 1);
-    let waits = |pool: &Pool| record.trouble(pool).is_some();
-    assert_eq!((waits(&own), waits(&other), waits(&changed)), (true, false, false));
-    // What the old one launched says nothing of the new one, and ends nothing there.
-    let new = launched(9, 400).with(|one| one.pool_generation = changed.generation);
-    let record = record.after_failure(&new, "dead".to_owned(), at(500)).expect("the new one's");
-    assert_eq!(record.after_failure(&launched(5, 300), "dead".to_owned(), at(510)), None);
-    assert_eq!(record.after_service(&active(), at(520)), None);
-    let served = active().with(|one| {
-        one.created_at = at(450);
-        one.pool_generation = changed.generation;
+    let is_own = |of: Option<&PoolName>| of == Some(&own.name);
+    let none: [Instance; 0] = [];
+    let most = |record: &Cooldowns, live: &[Instance], now| {
+        record.trouble(&own).map(|one| one.finding(live, at(now)))
+    };
+    assert_eq!(most(&record, &none, 60), Some(Finding::Most(0)));
+    let other = record.opened(|of| of.is_some_and(|of| *of != own.name), at(60));
+    assert_eq!(other, None, "another pool's fix");
+    let fixed = record.opened(is_own, at(60)).expect("a fix");
+    assert_eq!(most(&fixed, &none, 60), Some(Finding::Most(3)));
+    let probe = launched(4, 30);
+    assert_eq!(most(&fixed, &[probe.clone()], 60), Some(Finding::Most(3)), "it is of before");
+    assert_eq!(fixed.after_failure(&probe, "dead".to_owned(), at(70)), None, "as it fails");
+    let acme = "acme".parse().expect("an entity");
+    let probed = fixed.probed(&own, &BTreeSet::from([&acme]), at(61)).expect("a probe");
+    assert_eq!(most(&probed, &[launched(5, 61)], 62), Some(Finding::Most(0)));
+    // One of the three serves.
+    let served = active().with(|one| one.created_at = at(61));
+    assert!(probed.after_service(&served, at(100)).expect("the end").troubles.is_empty());
+    // None does: the next one comes when it would have come without the fix.
+    let failed = probed.after_failure(&launched(5, 61), "dead".to_owned(), at(80));
+    let again = failed.expect("a failure");
+    assert_eq!(most(&again, &none, 300), Some(Finding::Most(0)));
+    assert_eq!(most(&again, &none, 301), Some(Finding::Most(1)));
+}
+
+/// What ends when, for every kind of trouble: a fix of the pool, of the stack, and GitHub's answer.
+#[test]
+fn each_trouble_has_its_fixes() {
+    let acme: Entity = "acme".parse().expect("an entity");
+    let own = pool();
+    let machines = (1..4).fold(Cooldowns::default(), |known, n| {
+        known.after_failure(&launched(n, 0), "dead".to_owned(), at(10)).expect("a failure")
     });
-    let healed = record.after_service(&served, at(520)).expect("the new one's");
-    assert!(healed.troubles.is_empty());
+    let two = (1..3).fold(Cooldowns::default(), |known, n| {
+        known.after_failure(&launched(n, 0), "dead".to_owned(), at(10)).expect("a failure")
+    });
+    let answer = |asked, code: &str| {
+        let refused = ProviderError::Unauthorized(fault(code));
+        Cooldowns::default().after_answer(&acme, asked, Some(&refused), at(10)).expect("news")
+    };
+    let wrong = || {
+        let said = fault("422").with(|said| said.at = at(10));
+        Cooldowns::default().after_refused_configuration(&own, &acme, &said).expect("news")
+    };
+    let limit = ProviderError::RateLimited(at(900));
+    let limited = Cooldowns::default().after_answer(&acme, Asked::Other, Some(&limit), at(10));
+    // How many machines may be launched at second 60, after a fix of the pool, of the stack; none
+    // where nothing waits any more; and when GitHub is asked.
+    let rows = [
+        ("machines", machines, Some(3), Some(3), None),
+        ("two machines, which may be chance", two, None, None, None),
+        ("credentials", answer(Asked::Other, "401"), Some(0), Some(0), Some(90)),
+        ("registrations", answer(Asked::Registration, "403"), Some(0), Some(3), Some(40)),
+        ("a configuration", wrong(), Some(3), Some(3), None),
+        ("a limit", limited.expect("news"), Some(0), Some(0), None),
+    ];
+    let none: [Instance; 0] = [];
+    for (what, known, by_pool, by_stack, asked) in rows {
+        let most = |known: &Cooldowns| {
+            let first = known.troubles_of(&own).next()?;
+            match first.finding(&none, at(60)) {
+                Finding::Most(most) => Some(most),
+                Finding::Over => None,
+            }
+        };
+        let opened = |is_opened: &dyn Fn(Option<&PoolName>) -> bool| {
+            known.opened(is_opened, at(60)).unwrap_or_else(|| known.clone())
+        };
+        let of_pool = opened(&|of| of == Some(&own.name));
+        let of_stack = opened(&|_| true);
+        assert_eq!((most(&of_pool), most(&of_stack)), (by_pool, by_stack), "{what}");
+        let due = question_due(&*of_stack.troubles, None);
+        assert_eq!(due, asked.map(at), "{what}: GitHub is asked");
+    }
 }
 
 /// Our own secret is no refusal of GitHub's: it was not asked.

@@ -76,7 +76,7 @@ mod tests {
         });
         let two = failed(3, 900).with(|all| distrust(all, Other, "401", 900));
         let told = |why: &str, until: i64, scope: BlockScope| Some((why.to_owned(), until, scope));
-        let machines = "the last 3 machines of pool default served nothing";
+        let machines = "the last 3 machines of pool default, launched since";
         let registers = "GitHub refuses to register runners for acme since";
         let runners = "GitHub refuses the runners of pool default for acme since";
         let limit = format!("GitHub's rate limit for acme lasts until {}", at(1500));

@@ -9,7 +9,7 @@ use crate::ids::InstanceName;
 use crate::instance::{Instance, State};
 use crate::launch::LaunchState;
 use crate::launch::plan::{MAX_SLOTS, MAX_SLOTS_COUNTED, MAX_SLOTS_OF_STACK, Plan, View};
-use crate::pool::{Disk, MarketPolicy, Pool};
+use crate::pool::{Disk, MarketPolicy, Pool, Requirements};
 use crate::testkit::{With, at, job, pool, retrying, slot, timings};
 
 fn jobs(count: u32) -> Vec<crate::job::Job> {
@@ -279,5 +279,58 @@ fn a_disk_on_another_device_leaves_the_templates_out() {
             Pool { template_device: of_template.map(Arc::from), disk: own.map(disk), ..pool() };
         let request = plan(view(&pool, &timings, jobs(1))).launches.remove(0).launch.request;
         assert_eq!(request.omitted_device.as_deref(), omitted);
+    }
+}
+
+/// Whatever a pool asks for, one request stays within the service's limits, and over many launches
+/// each type and each subnet is named.
+#[test]
+fn a_request_stays_within_the_limits_of_the_service() {
+    let names = |kind: &str, count: usize| -> Vec<Arc<str>> {
+        (0..count).map(|n| format!("{kind}-{n}").into()).collect()
+    };
+    let any =
+        Requirements { vcpus_min: 2, vcpus_max: None, memory_mib_min: 4096, memory_mib_max: None };
+    // Types, none for requirements; subnets; the most that a request may name of both together.
+    let rows = [
+        (1, 1, 1),
+        (2, 3, 6),
+        (30, 10, 300),
+        (30, 11, 300),
+        (40, 10, 300),
+        (299, 2, 300),
+        (301, 1, 300),
+        (0, 1, 1),
+        (0, 4, 4),
+        (0, 5, 4),
+        (0, 6, 4),
+    ];
+    let timings = timings();
+    for (types, subnets, most) in rows {
+        let pool = pool().with(|pool| {
+            pool.instance_types = names("type", types);
+            pool.subnets = names("subnet", subnets);
+            pool.requirements = (types == 0).then(|| any.clone());
+            pool.name_prefix = Some("p".repeat(40).parse().expect("a name"));
+            pool.tags = (0..40).map(|n| (format!("tag-{n}"), String::new())).collect();
+        });
+        let (mut kinds, mut places) = (BTreeSet::new(), BTreeSet::new());
+        for seed in 0..400_u64 {
+            let planned = plan(view(&pool, &timings, jobs(1)).with(|view| {
+                view.seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }));
+            let launch = &planned.launches[0].launch;
+            let asked = &launch.request.overrides;
+            assert!((1..=most).contains(&asked.len()), "{types} × {subnets}: {}", asked.len());
+            let distinct: BTreeSet<&Override> = asked.iter().collect();
+            assert_eq!(distinct.len(), asked.len(), "{types} × {subnets}: one stands there twice");
+            kinds.extend(asked.iter().map(|one| one.instance_type.clone()));
+            places.extend(asked.iter().map(|one| one.subnet.clone()));
+            assert!(launch.id.as_str().len() <= 64, "EC2's client tokens end at 64 characters");
+            assert!(launch.request.tags.len() <= 50, "EC2 takes fifty tags");
+        }
+        assert_eq!(places.len(), subnets, "{types} × {subnets}: a subnet is left out for good");
+        // What a parameter lists beyond the limit is the least preferred.
+        assert_eq!(kinds.len(), types.clamp(1, 300), "{types} × {subnets}: a type is left out");
     }
 }
