@@ -2,12 +2,8 @@
 
 pub mod door;
 
-use muster_domain::app::NewAppLinks;
+use muster_domain::app::{HOMEPAGE, NewAppLinks, app_name, unique};
 use serde_json::json;
-
-/// GitHub's bound of an App's name.
-/// Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
-const MAX_NAME: usize = 34;
 
 /// A GitHub: github.com, a tenant of ghe.com, or a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +148,7 @@ pub fn manifest(stack: &str, owner: &Owner, webhook: &str, redirect: &str) -> se
     let permissions = owner.permissions().map(|(name, level, _)| (name.to_owned(), json!(level)));
     json!({
         "name": name(stack, owner, webhook),
-        "url": webhook.strip_suffix("/webhook").unwrap_or(webhook),
+        "url": HOMEPAGE,
         "public": false,
         "hook_attributes": { "url": webhook, "active": true },
         "redirect_url": redirect,
@@ -164,14 +160,10 @@ pub fn manifest(stack: &str, owner: &Owner, webhook: &str, redirect: &str) -> se
 /// A name that is likely to be free: they are unique at GitHub. The person may change it there.
 fn name(stack: &str, owner: &Owner, webhook: &str) -> String {
     let of = match owner {
-        Owner::Organization(Login(name)) => name,
-        // The API's id.
-        Owner::Person => {
-            webhook.split("//").nth(1).and_then(|rest| rest.split('.').next()).unwrap_or_default()
-        }
+        Owner::Organization(Login(name)) => name.clone(),
+        Owner::Person => unique(webhook),
     };
-    let name: String = format!("{stack}-{of}").chars().take(MAX_NAME).collect();
-    name.trim_end_matches('-').to_owned()
+    app_name(stack, &of)
 }
 
 #[cfg(test)]
@@ -239,7 +231,7 @@ mod tests {
         let of = |owner: &Owner| manifest("muster", owner, webhook, "http://127.0.0.1:1/created");
         let told = json!({
             "name": "muster-acme",
-            "url": "https://ab12.execute-api.us-east-1.amazonaws.com",
+            "url": "https://github.com/muster-runners/muster",
             "public": false,
             "hook_attributes": { "url": webhook, "active": true },
             "redirect_url": "http://127.0.0.1:1/created",
@@ -252,7 +244,10 @@ mod tests {
             own["default_permissions"],
             json!({ "actions": "read", "administration": "write" })
         );
-        assert_eq!(own["name"], "muster-ab12");
+        assert_eq!(own["name"], json!(format!("muster-{}", unique(webhook))));
+        assert!(
+            !own["name"].to_string().contains("ab12") && !own["url"].to_string().contains("ab12")
+        );
         let long = name(&"m".repeat(33), &acme(), webhook);
         assert_eq!(long, "m".repeat(33));
     }

@@ -60,7 +60,8 @@ fn concurrency(Concurrency { most, free }: Concurrency, region: &str) -> Vec<Wro
     };
     let said = format!(
         "The account runs {most} functions at once, all its stacks together{of_others}: \
-         bursts are answered 503 and come minutes later."
+         bursts are answered 503 and come minutes later, and one job that calls the API without end \
+         delays the others by minutes."
     );
     vec![Wrong::warn(said).remedy(remedy).at(quota(region, "lambda", "L-B99A9384"))]
 }

@@ -1,5 +1,6 @@
 //! `notices`: whom the stack tells what somebody should look at. It is a secret that the reaper reads.
 
+use muster_domain::time::Seconds;
 use muster_sigv4::Call;
 use serde_json::{Value, json};
 
@@ -9,8 +10,13 @@ use crate::failure::Failure;
 
 /// What Secrets Manager says where there is no such secret.
 const NONE: &str = "ResourceNotFoundException";
-/// And where it was deleted by somebody else, and can still be brought back.
+/// And where it was deleted: with days of grace it can be restored; without, its name is free again
+/// only after a while, usually seconds.
+/// Source: github.com/hashicorp/terraform-provider-aws/issues/10259
 const DELETED: &str = "InvalidRequestException";
+/// How often the name of a deleted secret is tried: for two minutes.
+const TRIES: u32 = 24;
+const PAUSE: Seconds = Seconds(5);
 
 fn secrets(operation: &str, body: &Value) -> Call {
     Call::json("secretsmanager", &format!("secretsmanager.{operation}"), body)
@@ -93,19 +99,38 @@ impl<W: World> Session<'_, W> {
         let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
         let (name, text) = (name(stack), format!("{} {address}", form.as_str()));
         let put = json!({ "SecretId": name, "SecretString": text, "ClientRequestToken": token });
-        let mut answer = self.call(secrets("PutSecretValue", &put)).await;
-        if is(&answer, DELETED) {
-            self.call(secrets("RestoreSecret", &json!({ "SecretId": name }))).await?;
-            answer = self.call(secrets("PutSecretValue", &put)).await;
+        let about = format!("Where stack {stack} of Muster sends its notifications");
+        let create = json!({
+            "Name": name, "Description": about, "SecretString": text, "ClientRequestToken": token,
+        });
+        let restore = json!({ "SecretId": name });
+        for attempt in 1.. {
+            let mut answer = self.call(secrets("PutSecretValue", &put)).await;
+            if is(&answer, DELETED) {
+                answer = self.call(secrets("RestoreSecret", &restore)).await;
+                if answer.is_ok() {
+                    answer = self.call(secrets("PutSecretValue", &put)).await;
+                }
+            }
+            if is(&answer, NONE) {
+                answer = self.call(secrets("CreateSecret", &create)).await;
+            }
+            if attempt == TRIES || !(is(&answer, DELETED) || is(&answer, NONE)) {
+                answer?;
+                break;
+            }
+            if attempt == 1 {
+                let why = format!(
+                    "Secrets Manager is still deleting {name}. Trying again for two minutes; q stops."
+                );
+                self.world.say(&why);
+            }
+            if !self.world.wait(PAUSE).await {
+                return Err(Failure::Ended(format!(
+                    "Nothing was changed: {name} is still being deleted."
+                )));
+            }
         }
-        if is(&answer, NONE) {
-            let about = format!("Whom stack {stack} of Muster tells what somebody should look at");
-            let create = json!({
-                "Name": name, "Description": about, "SecretString": text, "ClientRequestToken": token,
-            });
-            answer = self.call(secrets("CreateSecret", &create)).await;
-        }
-        answer?;
         Ok(format!(
             "✓ {host} is told within five minutes that notices come there, and all that stands by then. If it does not take them, \
              muster status says why.\n"

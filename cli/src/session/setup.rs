@@ -12,6 +12,7 @@ use super::github::WHOSE;
 use super::{Session, World};
 use crate::app::Owner;
 use crate::args::{CreateApp, Of, Parameters, Setup, plain};
+use crate::doctor::facts::account::Concurrency;
 use crate::failure::Failure;
 use crate::setup::network::{Looked, Network};
 use crate::setup::stack::{Progress, Stack, call, cause, failed_at, told_by_sam};
@@ -140,7 +141,7 @@ impl<W: World> Session<'_, W> {
     ) -> Result<Vec<String>, Failure> {
         self.world.stage("network");
         let given = &order.parameters;
-        let all = self.networks().await?;
+        let (all, account) = self.surroundings().await?;
         let asks = !order.yes && self.world.is_attended();
         let network = match asks && given.vpc.is_none() && given.subnets.is_empty() {
             true => self.network(&all)?,
@@ -164,6 +165,8 @@ impl<W: World> Session<'_, W> {
             }
             None => "! nobody hears alarms; later: muster upgrade --mail ADDRESS".to_owned(),
         });
+        let reserve = account.and_then(Concurrency::for_webhook);
+        self.world.say(&reserved(account, reserve));
         let version = release.version.as_deref().map(|version| format!(" {version}"));
         let question = format!("Deploy Muster{} as stack {stack}", version.unwrap_or_default());
         if asks {
@@ -183,7 +186,9 @@ impl<W: World> Session<'_, W> {
             sessions: given.sessions,
             boundary: given.boundary.clone(),
         };
-        Ok(overrides(&given, release))
+        let mut values = overrides(&given, release);
+        values.extend(reserve.map(|most| format!("WebhookReservedConcurrency='{most}'")));
+        Ok(values)
     }
 
     fn address(&mut self) -> Result<Option<String>, Failure> {
@@ -208,14 +213,17 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// What there is. Route tables are looked at where that is allowed.
-    async fn networks(&mut self) -> Result<Looked, Failure> {
-        let calls = ["DescribeVpcs", "DescribeSubnets", "DescribeRouteTables"]
+    /// The account's networks, and how many functions it runs at once. Route tables and the latter are
+    /// read where that is allowed.
+    async fn surroundings(&mut self) -> Result<(Looked, Option<Concurrency>), Failure> {
+        let ec2 = ["DescribeVpcs", "DescribeSubnets", "DescribeRouteTables"]
             .map(|action| Call::query("ec2", &[("Action", action), ("Version", "2016-11-15")]));
-        let mut answers = self.world.aws(calls.into()).await?.into_iter();
+        let calls = ec2.into_iter().chain([Call::get("lambda", "/2016-08-19/account-settings")]);
+        let mut answers = self.world.aws(calls.collect()).await?.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(Value::Null));
-        let (vpcs, subnets, routes) = (next()?, next()?, next().ok());
-        Ok(Looked::read(&vpcs, &subnets, routes.as_ref()))
+        let (vpcs, subnets, routes, account) = (next()?, next()?, next().ok(), next().ok());
+        let looked = Looked::read(&vpcs, &subnets, routes.as_ref());
+        Ok((looked, account.as_ref().map(Concurrency::read)))
     }
 
     fn network(&mut self, all: &Looked) -> Result<Network, Failure> {
@@ -396,6 +404,22 @@ impl<W: World> Session<'_, W> {
         let adopted: AdoptedJobs = self.asked("jobs", request).await?;
         self.world.say(&format!("✓ {} of {name} taken in", count(adopted.taken_in.len(), "job")));
         Ok(())
+    }
+}
+
+/// What is reserved for the webhook, or why nothing is.
+fn reserved(account: Option<Concurrency>, reserve: Option<u64>) -> String {
+    match (reserve, account) {
+        (Some(most), _) => {
+            format!("Webhook: {most} of the account's concurrent executions are reserved for it")
+        }
+        (None, Some(Concurrency { free, .. })) => format!(
+            "! the account has {free} free concurrent executions, too few to reserve some for the webhook: a flood of calls \
+             delays jobs by minutes. Ask AWS for 1,000 (quota L-B99A9384)"
+        ),
+        (None, None) => "! nothing is reserved for the webhook: lambda:GetAccountSettings is denied, so the account's concurrency \
+                         is unknown"
+            .to_owned(),
     }
 }
 

@@ -50,6 +50,41 @@ fn whom_the_stack_tells_is_set_shown_and_taken_away() {
                 ),
                 from_file(),
             ),
+            // The name is not free yet: after `off`, or after the AWS CLI deleted it without grace.
+            (
+                Fake {
+                    patience: 9,
+                    ..says(
+                        ADDRESS,
+                        vec![
+                            deployed(),
+                            no("PutSecretValue", NONE),
+                            no("CreateSecret", "InvalidRequestException"),
+                            no("PutSecretValue", "InvalidRequestException"),
+                            no("RestoreSecret", "InvalidRequestException"),
+                            no("PutSecretValue", "InvalidRequestException"),
+                            no("RestoreSecret", NONE),
+                            done(),
+                        ],
+                    )
+                },
+                set(),
+            ),
+            // Somebody stops the wait.
+            (
+                Fake {
+                    patience: 0,
+                    ..says(
+                        ADDRESS,
+                        vec![
+                            deployed(),
+                            no("PutSecretValue", NONE),
+                            no("CreateSecret", "InvalidRequestException"),
+                        ],
+                    )
+                },
+                set(),
+            ),
             (says("http://hooks.slack.com/services/T0", vec![]), set()),
             (says(ADDRESS, vec![no_stack()]), set()),
             (says(ADDRESS, vec![deployed(), no("PutSecretValue", "AccessDeniedException")]), set()),

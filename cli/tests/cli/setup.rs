@@ -62,8 +62,8 @@ pub(crate) fn resources(all: &[(&str, &str)]) -> Answer {
     Ok(json!({ "ListStackResourcesResult": { "StackResourceSummaries": all.collect::<Vec<_>>() } }))
 }
 
-/// The default network, in two zones.
-fn network() -> [Answer; 3] {
+/// The default network, in two zones, of an account that runs 1,000 functions at once.
+fn network() -> [Answer; 4] {
     let subnet = |id: &str, zone: &str| json!({ "subnetId": id, "vpcId": "vpc-0f3a", "availabilityZone": zone, "mapPublicIpOnLaunch": "true" });
     let route =
         json!({ "destinationCidrBlock": "0.0.0.0/0", "gatewayId": "igw-1", "state": "active" });
@@ -74,7 +74,13 @@ fn network() -> [Answer; 3] {
         ),
         Ok(json!({ "routeTableSet": [
             { "vpcId": "vpc-0f3a", "associationSet": [{ "main": "true" }], "routeSet": [route] }] })),
+        account(1_000),
     ]
+}
+
+fn account(free: u64) -> Answer {
+    let limit = json!({ "ConcurrentExecutions": free, "UnreservedConcurrentExecutions": free });
+    Ok(json!({ "AccountLimit": limit }))
 }
 
 pub(crate) fn ended(is_good: bool, said: &str) -> Option<Ended> {
@@ -103,6 +109,12 @@ fn fresh(services: Vec<Answer>, child: Vec<Option<Ended>>) -> Fake {
         child: child.into(),
         ..visited([created("c0de")], app())
     }
+}
+
+/// The same in a new account, which runs ten functions at once.
+fn small_account(mut services: Vec<Answer>) -> Vec<Answer> {
+    services[3] = account(10);
+    services
 }
 
 /// A deployment of two looks.
@@ -155,7 +167,7 @@ fn an_account_comes_to_a_first_job() {
                     ]
                     .into(),
                     github: [None].into(),
-                    ..fresh(services.clone(), child.clone())
+                    ..fresh(small_account(services.clone()), child.clone())
                 },
                 vec!["setup", "--by", "mira"],
             ),
@@ -292,7 +304,10 @@ fn what_goes_wrong_has_one_reason() {
         ),
         Ok(json!({ "subnetSet": null })),
         service("ec2:DescribeRouteTables", "UnauthorizedOperation", "You are not authorized"),
+        service("lambda:GetAccountSettings", "AccessDeniedException", "You are not authorized"),
     ];
+    let [vpcs, subnets, routes, _] = network();
+    let no_settings = [vpcs, subnets, routes, no_vpc[3].clone()];
     told(
         "run_setup_failures",
         [
@@ -307,6 +322,7 @@ fn what_goes_wrong_has_one_reason() {
             (stopped(network().into(), vec![ended(false, error)], 9), yes()),
             (stopped(network().into(), vec![None], 1), yes()),
             (stopped(no_vpc.into(), vec![], 9), yes()),
+            (stopped(no_settings.into(), vec![], 9), vec!["setup", "--user", "--by", "mira"]),
             (Fake { files: &[], ..stopped(vec![], vec![], 9) }, yes()),
             (stopped(network().into(), vec![], 9), vec!["setup", "--user", "--by", "mira"]),
             (stopped(vec![], vec![], 9), vec!["setup", "--yes", "--by", "mira"]),

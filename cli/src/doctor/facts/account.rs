@@ -55,4 +55,35 @@ impl Concurrency {
             free: number("UnreservedConcurrentExecutions"),
         }
     }
+
+    /// What a new stack reserves for its webhook: a tenth of what is free, 100 at most. None where the
+    /// account is too small: Lambda keeps 100 for functions without a reserve.
+    /// Source: docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
+    #[must_use]
+    pub fn for_webhook(self) -> Option<u64> {
+        let tenth = (self.free / 10).min(100);
+        (tenth >= 10 && self.free - tenth >= 100).then_some(tenth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_with_room_reserves_some_for_the_webhook() {
+        for (free, reserve) in [
+            (0, None),
+            (10, None),
+            (100, None),
+            (111, Some(11)),
+            (110, None),
+            (200, Some(20)),
+            (900, Some(90)),
+            (1_000, Some(100)),
+            (50_000, Some(100)),
+        ] {
+            assert_eq!(Concurrency { most: 1_000, free }.for_webhook(), reserve, "{free}");
+        }
+    }
 }
