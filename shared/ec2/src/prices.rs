@@ -122,13 +122,12 @@ impl PriceList for Ec2 {
     }
 }
 
-/// Returns a refusal for errors that last until someone changes the configuration: it is not asked
-/// about again for an hour.
+/// Returns a refusal, which is not asked about again for an hour, unless the next sweep may have an
+/// answer.
 fn failed((class, fault): (ErrorClass, ErrorDetail)) -> ProviderError {
-    if class.is_refusal() {
-        ProviderError::Unauthorized(fault)
-    } else {
-        ProviderError::Unavailable(fault)
+    match class {
+        ErrorClass::Throttle | ErrorClass::Ambiguous => ProviderError::Unavailable(fault),
+        _ => ProviderError::Unauthorized(fault),
     }
 }
 

@@ -79,13 +79,32 @@ async fn the_list_has_a_price_or_none() {
     assert_eq!(stub.ec2.disk_price().await, Ok(Some(80_000)));
 }
 
+/// Each source, an error and whether it is a refusal, which waits an hour.
 #[tokio::test]
-async fn a_refusal_is_no_price() {
-    let stub = Stub::new(vec![error(403, "UnauthorizedOperation")]).await;
-    let refused = stub.ec2.spot_prices(&BTreeSet::from(["m7i.large".into()])).await;
-    assert!(matches!(&refused, Err(ProviderError::Unauthorized(_))), "{refused:?}");
-    let denied = json!({ "__type": "AccessDeniedException", "message": "no" }).to_string();
-    let stub = Stub::new(vec![(400, denied)]).await;
-    let refused = stub.ec2.list_price("m7i.large").await;
-    assert!(refused.is_err(), "{refused:?}");
+async fn a_refusal_is_told_from_an_answer_that_failed() {
+    let kinds = BTreeSet::from(["m7i.large".into()]);
+    for (status, code, is_refused) in [
+        (403, "UnauthorizedOperation", true),
+        (400, "InvalidParameterValue", true),
+        (400, "OptInRequired", true),
+        (503, "RequestLimitExceeded", false),
+        (500, "InternalError", false),
+    ] {
+        let stub = Stub::new(vec![error(status, code); 5]).await;
+        let answer = stub.ec2.spot_prices(&kinds).await;
+        let refused = matches!(&answer, Err(ProviderError::Unauthorized(_)));
+        assert!(answer.is_err() && refused == is_refused, "{code}: {answer:?}");
+    }
+    for (status, code, is_refused) in [
+        (400, "AccessDeniedException", true),
+        (400, "InvalidParameterException", true),
+        (400, "ThrottlingException", false),
+        (500, "InternalErrorException", false),
+    ] {
+        let body = json!({ "__type": code, "message": "no" }).to_string();
+        let stub = Stub::new(vec![(status, body); 5]).await;
+        let answer = stub.ec2.list_price("m7i.large").await;
+        let refused = matches!(&answer, Err(ProviderError::Unauthorized(_)));
+        assert!(answer.is_err() && refused == is_refused, "{code}: {answer:?}");
+    }
 }
