@@ -264,10 +264,10 @@ class Hook(socketserver.StreamRequestHandler):
                         "Ask who operates Muster which labels this repository may use.")
             if status == 409:
                 return "This runner is being deleted and takes no more jobs. Please re-run this job."
-            waited = time.monotonic() - begun
-            if waited > limit * (PATIENCE if status == 429 else 1):
-                return (f"Muster could not be told about this job for {round(waited)} seconds (status {status}). A job that it "
-                        "does not know could lose its machine at any time, so it was not started. Please re-run it.")
+            longest = limit * (PATIENCE if status == 429 else 1)
+            if time.monotonic() - begun > longest:
+                return (f"Muster could not be told about this job for {longest} seconds (status {status}). A job that it does "
+                        "not know could lose its machine at any time, so it was not started. Please re-run it.")
             if attempt == 0:
                 self.tell(say=f"Muster does not answer yet (status {status}); asking again.")
             time.sleep(pause(status, min(attempt, 4), 12))
