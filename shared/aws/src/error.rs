@@ -42,6 +42,7 @@ impl Failure {
             code: service.and_then(ProvideErrorMetadata::code).map(str::to_owned),
             message: service
                 .and_then(ProvideErrorMetadata::message)
+                .filter(|message| !message.trim().is_empty())
                 .map_or_else(|| with_causes(error), str::to_owned),
             status: error.raw_response().map(|response| response.status().as_u16()),
         }

@@ -5,8 +5,8 @@ use http::{HeaderMap, StatusCode};
 use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// An answer, of whatever status. No `Debug`: the body may be a credential.
 pub(crate) struct Answer {
@@ -26,11 +26,6 @@ const MAX_MESSAGE: usize = 300;
 const UNSTATED_WAIT: Seconds = Seconds(60);
 /// The longest wait that we believe. The hourly limit resets within an hour.
 const MAX_WAIT: Seconds = Seconds(3600);
-
-#[derive(Deserialize)]
-struct Complaint {
-    message: String,
-}
 
 /// A fault.
 pub(crate) fn fault(operation: &str, code: &str, message: String, at: Time) -> ErrorDetail {
@@ -57,6 +52,52 @@ fn without_tokens(line: &str) -> String {
         }
     });
     words.collect()
+}
+
+/// Returns a text of a JSON object, unless it is blank.
+fn text<'a>(body: &'a Value, name: &str) -> Option<&'a str> {
+    body.get(name)?.as_str().filter(|text| !text.trim().is_empty())
+}
+
+/// Returns the message of an error body and, where there are any, its details.
+///
+/// Source: docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api#validation-failed;
+/// some endpoints answer with plain strings in `errors` (actions/runner #487), and OAuth endpoints
+/// with `error` and `error_description`.
+fn complaint(body: &Value) -> Vec<String> {
+    let named = ["message", "error_description", "error"];
+    let message = named.into_iter().find_map(|name| text(body, name)).map(str::to_owned);
+    let details = details(body.get("errors").unwrap_or(&Value::Null));
+    let is_new = |detail: &String| message.as_ref().is_none_or(|known| !known.contains(&**detail));
+    let details: Vec<String> = details.into_iter().filter(is_new).collect();
+    let details = (!details.is_empty()).then(|| details.join("; "));
+    message.into_iter().chain(details).collect()
+}
+
+/// Returns the words of each entry of `errors`: strings, objects with a message or with codes, or
+/// lists of strings by field.
+fn details(errors: &Value) -> Vec<String> {
+    match errors {
+        Value::String(one) if !one.trim().is_empty() => vec![one.clone()],
+        Value::Array(all) => all.iter().flat_map(details).collect(),
+        Value::Object(fields) => {
+            let part = |name| text(errors, name);
+            let subject: Vec<&str> = ["resource", "field"].into_iter().filter_map(part).collect();
+            match (part("message"), part("code")) {
+                (Some(message), _) => vec![message.to_owned()],
+                (None, Some(code)) if subject.is_empty() => vec![code.to_owned()],
+                (None, Some(code)) => vec![format!("{} {code}", subject.join(" "))],
+                (None, None) if !subject.is_empty() => vec![subject.join(" ")],
+                (None, None) => fields
+                    .iter()
+                    .flat_map(|(field, of)| {
+                        details(of).into_iter().map(move |one| format!("{field} {one}"))
+                    })
+                    .collect(),
+            }
+        }
+        _ => Vec::new(),
+    }
 }
 
 impl Answer {
@@ -100,14 +141,19 @@ impl Answer {
         fault(self.operation, self.status.as_str(), self.message(), self.at)
     }
 
-    /// GitHub's own sentence. Anything else in a body (a proxy's page, an echo of the request) is
-    /// not kept.
+    /// Returns GitHub's message with the details of `errors`, or the name of the status where the
+    /// body has neither. Other contents of a body (a proxy's page, an echo of the request) are
+    /// dropped.
     fn message(&self) -> String {
-        let message = match serde_json::from_str::<Complaint>(&self.body) {
-            Ok(complaint) => complaint.message,
-            Err(_) => self.status.canonical_reason().unwrap_or("unknown status").to_owned(),
+        let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
+        let words = complaint(&body);
+        let message = match words.is_empty() {
+            true => self.status.canonical_reason().unwrap_or("no reason given").to_owned(),
+            false => words.join(": "),
         };
-        let line: String = message.chars().filter(|c| !c.is_control()).collect();
+        let printable: String =
+            message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = printable.split_whitespace().collect::<Vec<_>>().join(" ");
         without_tokens(&line).chars().take(MAX_MESSAGE).collect()
     }
 
@@ -154,3 +200,6 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 }
+
+#[cfg(test)]
+mod tests;
