@@ -139,9 +139,13 @@ def ask(path, body, timeout=10):
         return status, {}
 
 
-def code_of(answer):
+def error_of(answer):
     error = answer.get("error")
-    return error.get("code") if isinstance(error, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def code_of(answer):
+    return error_of(answer).get("code")
 
 
 def pause(status, attempt, longest):
@@ -193,8 +197,9 @@ def register():
         status, answer = ask("/runner/register", {**told, "ages": ages()}, 30)
         if status == 200:
             return answer
-        action, last = answer.get("action"), said
-        said = f"muster: not registered: status {status}, code {code_of(answer)}, action {action}"
+        action, last, error = answer.get("action"), said, error_of(answer)
+        why = error.get("message") or answer.get("message") or error.get("code") or "no answer"
+        said = f"muster: not registered (status {status}): {str(why)[:300]}"
         if said != last:
             say(said)
         if action == "shutdown":

@@ -23,7 +23,10 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
                 Wrong::warn(said)
             }
         });
-        all.extend(found(Group::Github, "registration", wrongs.collect()));
+        let wants = status.overview.wants.iter();
+        let failing = wants.filter(|want| want.key.starts_with("registrations:"));
+        let wrongs = wrongs.chain(failing.map(Wrong::from)).collect();
+        all.extend(found(Group::Github, "registration", wrongs));
     }
     all
 }

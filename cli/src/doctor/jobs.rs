@@ -1,11 +1,10 @@
 //! Jobs that do not start though the stack is well.
 
 use muster_control::admin::answers::{PoolStatus, StackStatus};
-use muster_domain::ec2::ErrorClass;
 
 use super::{Facts, Finding, Group, Wrong, found, judge, told};
 use crate::words::clock;
-use muster_control::admin::wants::{refusal, unserved as jobs};
+use muster_control::admin::wants::{refusals, unserved as jobs};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(running) = &facts.running else { return Vec::new() };
@@ -15,7 +14,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         ("switches", switches(status)),
         ("limits", limits(status)),
         ("machines", machines(status)),
-        ("EC2", refusals(status)),
+        ("EC2", refused(status)),
         ("orphans", orphans(status)),
     ] {
         all.extend(found(Group::Jobs, id, wrongs));
@@ -64,6 +63,11 @@ fn limits(status: &StackStatus) -> Vec<Wrong> {
     let waits = |pool: &&PoolStatus| pool.live >= pool.max && pool.waiting_jobs > 0;
     let pools = status.overview.pools.iter().filter(waits).map(|pool| {
         let (name, max, waiting) = (&pool.name, pool.max, pool.waiting_jobs);
+        if let Some(ends) = &pool.refused_ends {
+            let said =
+                format!("Pool {name} is full, and {waiting} jobs wait: {}.", ends.sentence());
+            return Wrong::error(said).remedy(format!("muster explain {}", ends.instance));
+        }
         Wrong::warn(format!("Pool {name} is at its maximum of {max}, and {waiting} jobs wait."))
             .remedy("wait, or raise its limits.max: muster pools edit")
     });
@@ -84,18 +88,10 @@ fn machines(status: &StackStatus) -> Vec<Wrong> {
     wrongs.collect()
 }
 
-fn refusals(status: &StackStatus) -> Vec<Wrong> {
-    let wrongs = status.cooldowns.iter().flatten().map(|one| {
-        let said = told(&refusal(one, status.overview.now));
-        match one.class {
-            class if class.is_refusal() => Wrong::error(said).remedy(
-                "muster alarms pool-refused says what to look at; EC2 is asked again by itself",
-            ),
-            ErrorClass::Quota => Wrong::warn(said).remedy("muster alarms quota"),
-            _ => Wrong::warn(said),
-        }
-    });
-    wrongs.collect()
+/// What EC2 refuses, once for each cause.
+fn refused(status: &StackStatus) -> Vec<Wrong> {
+    let cooldowns = status.cooldowns.as_deref().unwrap_or_default();
+    refusals(cooldowns, status.overview.now).iter().map(Wrong::from).collect()
 }
 
 fn orphans(status: &StackStatus) -> Vec<Wrong> {

@@ -10,6 +10,7 @@ pub mod machines;
 pub(crate) mod network;
 pub mod stack;
 
+use muster_control::admin::answers::{Severity, Want};
 use serde::Serialize;
 
 pub use self::facts::{Fact, Facts, Unknown};
@@ -83,6 +84,17 @@ struct Wrong {
     sentence: String,
     remedy: Option<String>,
     url: Option<String>,
+}
+
+impl From<&Want> for Wrong {
+    fn from(want: &Want) -> Self {
+        let said = told(&want.sentence);
+        let wrong = match want.severity {
+            Severity::Error => Self::error(said),
+            Severity::Warning | Severity::Note => Self::warn(said),
+        };
+        Self { remedy: want.run.clone(), ..wrong }
+    }
 }
 
 impl Wrong {

@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 use muster_control::admin::To;
 use muster_control::admin::answers::{Overview, PoolStatus, PoolsHistory, ShownPools, StackStatus};
+use muster_control::admin::wants::refusal;
 use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Pace;
-use muster_domain::launch::cooldown::Cooldown;
 use muster_domain::time::Time;
 
 use super::frame::About;
@@ -18,7 +18,7 @@ use super::parts::{none, room};
 use super::text::{Said, moment};
 use crate::views::jobs::labels;
 use crate::views::pools::{about as which, file};
-use crate::words::{clock, seconds, span};
+use crate::words::{seconds, span};
 
 /// All of them.
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
@@ -180,12 +180,6 @@ fn facts(pool: &PoolStatus, now: Time) -> Markup {
             @if let Some(at) = pool.removed_at { dt { "Removed" } dd { (moment(at, now)) ", it drains" } }
         }
     }
-}
-
-fn refusal(one: &Cooldown, now: Time) -> String {
-    let Cooldown { closed, code, message, times, until, .. } = one;
-    let next = clock(*until, now);
-    format!("{closed}: {code}: {message}; {times} times, next try {next}")
 }
 
 fn refused(status: &StackStatus, name: &PoolName) -> Markup {

@@ -70,6 +70,8 @@ fn with_wants(answer: Value) -> Value {
     told.overview.wants = wants(&Facts {
         overview: &told.overview,
         app: told.app.as_ref(),
+        failing: &[],
+        foreign: &[],
         troubles: &troubles,
         cooldowns: told.cooldowns.as_deref().unwrap_or_default(),
         orphans: &told.orphans,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::app_owner::AppOwner;
+use muster_control::app_watch::AppWatch;
 use muster_control::causes::with_causes;
 use muster_control::context::{Context, Ports};
 use muster_control::jobs::recover::{Recover, RecoveryReport};
@@ -159,12 +160,15 @@ async fn sums<P: Ports<Compute: PriceList>>(
     problems
 }
 
-/// Tells what somebody should look at, if somebody is told. What is wrong, if anything is.
-async fn tell<P: Ports>(
+/// Checks the App, and then sends notifications. Returns an error to report, if there is one.
+async fn tell<P: Ports<Github: Directory>>(
     context: Context<'_, P>,
     receiver: &impl Receiver,
     now: &impl Fn() -> Time,
 ) -> Option<String> {
+    if let Err(error) = (AppWatch { context }).check(now()).await {
+        tracing::error!(error = with_causes(&error), "failed to record the check of the App");
+    }
     let notifier = Notifier { context, receiver };
     let error = notifier.tell(now()).await.err()?;
     tracing::error!(error = with_causes(&error), "failed to tell notices");

@@ -1,11 +1,12 @@
 //! The runner-api Lambda: what a machine asks, signed with its instance role.
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use muster_control::causes::with_causes;
 use muster_control::context::{Context, Wired};
 use muster_control::metrics::{Measure, Metric};
 use muster_control::ports::{Github, Queue, Table};
 use muster_control::runner_api::{
-    Configuration, MachineReport, Reported, RunnerApi, RunnerApiError, look,
+    Configuration, Hindrance, MachineReport, Reported, RunnerApi, RunnerApiError, look,
 };
 use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
 use muster_domain::ids::MachineId;
@@ -303,7 +304,8 @@ fn problem(code: &str, message: &str, action: Action) -> Value {
 
 fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGatewayV2httpResponse {
     let message = denied.to_string();
-    tracing::warn!(machine.id = %machine, route, ?denied, "refused a machine's request");
+    let error = with_causes(denied);
+    tracing::warn!(machine.id = %machine, route, error, "refused a machine's request");
     match denied {
         RunnerApiError::UnknownMachine => {
             answer(403, &problem("unknown_machine", &message, Action::Shutdown))
@@ -318,11 +320,21 @@ fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGate
             };
             answer(409, &problem(code, &message, Action::Shutdown))
         }
-        RunnerApiError::Later { after, .. } => {
-            // No failure of ours: 5xx is what the alarm api-5xx counts.
-            answer(429, &problem("try_again", &message, Action::Retry(after.0)))
+        RunnerApiError::Later { after, hindrance, .. } => {
+            let problem = problem(hindrance.as_str(), &message, Action::Retry(after.0));
+            answer(status(*hindrance), &problem)
         }
         RunnerApiError::Pass(_) => answer(503, &problem("unavailable", &message, Action::Retry(5))),
+    }
+}
+
+/// The status of an answer that has the machine retry. Never 5xx, which the alarm api-5xx counts as
+/// failures of the function, and 429 only for a rate limit.
+const fn status(hindrance: Hindrance) -> i64 {
+    match hindrance {
+        Hindrance::NotKnownYet | Hindrance::Overtaken | Hindrance::RemovalPending => 425,
+        Hindrance::NameTaken | Hindrance::Refused | Hindrance::Unavailable => 424,
+        Hindrance::RateLimit => 429,
     }
 }
 
@@ -339,6 +351,8 @@ fn answer(status: i64, body: &Value) -> ApiGatewayV2httpResponse {
 
 #[cfg(test)]
 mod tests {
+    use muster_control::ports::{ReadError, Unavailable};
+
     use super::*;
 
     const ROLE: &str = "AROAEXAMPLEROLEID0001";
@@ -498,14 +512,24 @@ mod tests {
     #[test]
     fn a_refusal_tells_the_machine_what_to_do() {
         let machine: MachineId = "i-0a1b2c3d4e5f60718".parse().expect("an id");
-        let later = RunnerApiError::Later {
+        let later = |hindrance| RunnerApiError::Later {
             after: muster_domain::time::Seconds(7),
-            why: "GitHub's rate limit is reached".to_owned(),
+            hindrance,
+            why: "why".to_owned(),
         };
-        for (denied, status, action) in [
-            (RunnerApiError::UnknownMachine, 403, "shutdown"),
-            (RunnerApiError::Refused(ReportError::Draining), 409, "shutdown"),
-            (later, 429, "retry"),
+        let denied = Unavailable::new("GetItem: AccessDeniedException");
+        let table = RunnerApiError::from(ReadError::Unavailable(denied));
+        for (denied, status, code, action) in [
+            (RunnerApiError::UnknownMachine, 403, "unknown_machine", "shutdown"),
+            (RunnerApiError::Refused(ReportError::Draining), 409, "draining", "shutdown"),
+            (later(Hindrance::NotKnownYet), 425, "not_known_yet", "retry"),
+            (later(Hindrance::Overtaken), 425, "later_request", "retry"),
+            (later(Hindrance::RemovalPending), 425, "removal_pending", "retry"),
+            (later(Hindrance::NameTaken), 424, "name_taken", "retry"),
+            (later(Hindrance::Refused), 424, "github_refuses", "retry"),
+            (later(Hindrance::Unavailable), 424, "github_unavailable", "retry"),
+            (later(Hindrance::RateLimit), 429, "github_rate_limit", "retry"),
+            (table, 503, "unavailable", "retry"),
         ] {
             let response = refusal(&machine, "POST /runner/register", &denied);
             assert_eq!(response.status_code, status);
@@ -514,6 +538,7 @@ mod tests {
             };
             let body: Value = serde_json::from_str(&body).expect("JSON");
             assert_eq!(body["action"], action, "{denied:?}");
+            assert_eq!(body["error"]["code"], code, "{denied:?}");
         }
     }
 }

@@ -30,7 +30,8 @@ impl<W: Wired<Table: Table, Github: Directory>> AppOwner<'_, W> {
         match self.context.github.app().await {
             Ok(app) => self.note(&app).await,
             Err(problem) => {
-                tracing::info!(?problem, "GitHub does not say whose the App is");
+                let error = problem.sentence(&self.context.settings.stack);
+                tracing::info!(error, "GitHub does not say whose the App is");
                 Ok(())
             }
         }

@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod app_owner;
+pub mod app_watch;
 pub mod causes;
 pub mod context;
 pub(crate) mod health;

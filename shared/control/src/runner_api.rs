@@ -1,32 +1,27 @@
 //! What a machine asks of us: its configuration, and to hear its reports.
 
 mod agents;
+mod failure;
 mod request;
 
 use futures_util::future::join;
 use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::backoff;
 use muster_domain::ids::{InstanceName, RunnerId};
-use muster_domain::instance::{
-    AfterEnd, Ages, ErrorDetail, Exit, Instance, ReportError, RunnerState, Start,
-};
+use muster_domain::instance::{AfterEnd, Ages, Exit, Instance, ReportError, RunnerState, Start};
 use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::trouble::Asked;
-use muster_domain::observation::ProviderError;
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
+pub use self::failure::Hindrance;
 pub use self::request::{MachineReport, look};
 use crate::causes::with_causes;
 use crate::context::{Context, Wired};
-use crate::health::{note, note_answer};
+use crate::health::note;
 use crate::metrics::{self, Measure, Metric};
-use crate::ports::{
-    Github, Instances, JitError, Launches, Queue, ReadError, Registrar, Table, Write,
-};
+use crate::ports::{Github, Instances, Launches, Queue, ReadError, Registrar, Table, Write};
 use crate::reaps::reap::registrar;
 use crate::wake::reap_message;
 use crate::writes::{self, MayConflict, PassError};
@@ -70,11 +65,13 @@ pub enum RunnerApiError {
     Later {
         /// When.
         after: Seconds,
+        /// Why, for the machine.
+        hindrance: Hindrance,
         /// Why, in a sentence.
         why: String,
     },
-    /// A pass failed: try again.
-    #[error("internal")]
+    /// The table or the queue failed: try again.
+    #[error("Muster's table or queue does not answer")]
     Pass(#[from] PassError),
 }
 
@@ -130,16 +127,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         let (answer, told) = join(answer, self.told_of_agents(&registrar, agent)).await;
         let config = match answer {
             Ok(config) => config,
-            Err(JitError::Refused(fault)) => {
-                return Err(self.refused(&instance, pool, fault, now).await?);
-            }
-            // Our own earlier call got through after all; the next one has another name.
-            Err(JitError::NameTaken) => {
-                return Err(later(&instance, Seconds(1), "the runner's name is taken".to_owned()));
-            }
-            Err(JitError::ProviderError(trouble)) => {
-                return Err(self.not_configured(&instance, trouble, now).await?);
-            }
+            Err(error) => return Err(self.not_granted(&instance, pool, error, now).await?),
         };
         let id = config.runner;
         let (offer, newest) =
@@ -212,7 +200,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             .await?;
         // Once: a machine may say it as often as it likes.
         if ends && stored.runner.state == RunnerState::Failed {
-            tracing::warn!(instance.id = %stored.name, exit = ?stored.runner.exit, "a machine reported a failed boot");
+            tracing::warn!(instance.id = %stored.name, log = stored.last_words().last(), "a machine reported a failed boot");
         }
         if let Some(version) = refused_agent {
             self.note_refused_agent(version, &stored, now).await;
@@ -255,7 +243,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         let counted = self.change(instance, |next| {
             if next.is_overtaken(now) {
                 let why = "a later request of this machine is answered".to_owned();
-                return Err(RunnerApiError::Later { after: Seconds(2), why });
+                let hindrance = Hindrance::Overtaken;
+                return Err(RunnerApiError::Later { after: Seconds(2), hindrance, why });
             }
             earlier = next.ask_configuration(now)?;
             next.came_up(ages, now);
@@ -304,69 +293,6 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         }
     }
 
-    /// GitHub calls the configuration wrong, and the next one would be the same: where it says so
-    /// again and again, the machine ends, and its job is held back with GitHub's sentence.
-    /// The pool launches for that entity no machine more, but one at a time that finds out.
-    async fn refused(
-        &self,
-        instance: &Stored<Instance>,
-        pool: &Pool,
-        fault: ErrorDetail,
-        now: Time,
-    ) -> Result<RunnerApiError, PassError> {
-        let timings = &self.context.settings.timings_of(&instance.pool);
-        let mut ends = false;
-        let stored = self
-            .change(instance.clone(), |next| {
-                // A later request of the same machine is under way: its answer counts.
-                let is_last = next.runner_name() == instance.runner_name();
-                ends = is_last && next.configuration_refused(fault.clone(), now, timings);
-                Ok(())
-            })
-            .await;
-        Ok(match stored {
-            Err(denied) => denied,
-            Ok(stored) if ends => {
-                let noted = |known: &Cooldowns| {
-                    known.after_refused_configuration(pool, &instance.entity, &fault)
-                };
-                note(self.context.table, noted).await?;
-                tracing::warn!(instance.id = %stored.name, code = fault.code, error = fault.message,
-                    "GitHub refuses the configuration: the machine ends");
-                self.nudge(&stored, now).await;
-                ReportError::Ended.into()
-            }
-            Ok(_) => {
-                later(instance, timings.launch_retry_seconds, format!("GitHub: {}", fault.message))
-            }
-        })
-    }
-
-    async fn not_configured(
-        &self,
-        instance: &Instance,
-        trouble: ProviderError,
-        now: Time,
-    ) -> Result<RunnerApiError, PassError> {
-        let step = self.context.settings.timings.launch_retry_seconds;
-        note_answer(self.context.table, &instance.entity, Asked::Registration, Some(&trouble), now)
-            .await?;
-        let (after, why) = match trouble {
-            ProviderError::RateLimited(until) => {
-                (until.since(now).max(step), "GitHub's rate limit is reached".to_owned())
-            }
-            // It lasts until somebody mends it, as a rule: less and less often.
-            ProviderError::Unauthorized(fault) => {
-                let wait = backoff::launch_wait(instance.runner.n, &self.context.settings.timings);
-                (wait, format!("GitHub: {}: {}", fault.code, fault.message))
-            }
-            ProviderError::Unavailable(fault) => {
-                (step, format!("GitHub: {}: {}", fault.code, fault.message))
-            }
-        };
-        Ok(later(instance, after, why))
-    }
-
     async fn instance(&self) -> Result<Stored<Instance>, RunnerApiError> {
         let instance = self.context.table.instance(&self.owner).await?;
         instance
@@ -412,11 +338,6 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     }
 }
 
-fn later(instance: &Instance, after: Seconds, why: String) -> RunnerApiError {
-    tracing::warn!(instance.id = %instance.name, why, "failed to configure a runner");
-    RunnerApiError::Later { after, why }
-}
-
 /// The line about a job that the pool does not serve.
 fn refused_job(before: &Instance, next: &Instance) -> Option<Audit> {
     let exit = next.runner.exit.as_ref().filter(|_| before.runner.exit.is_none())?;
@@ -441,8 +362,9 @@ fn take(
                 // What is foreign stands on record first.
                 Start::Accepted | Start::Foreign => Ok(()),
                 Start::Undecided => {
-                    let why = "GitHub is asked to remove this runner, and decides".to_owned();
-                    Err(RunnerApiError::Later { after: Seconds(2), why })
+                    let why = "GitHub is removing this runner and has not answered".to_owned();
+                    let hindrance = Hindrance::RemovalPending;
+                    Err(RunnerApiError::Later { after: Seconds(2), hindrance, why })
                 }
             }
         }

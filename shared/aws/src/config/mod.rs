@@ -114,7 +114,9 @@ impl ReaperConfig {
     /// Reads it.
     pub fn read(read: &mut Reader<'_>) -> Self {
         let queues = wakes(read);
-        Self { stack: StackConfig::read(read, queues), github: GithubConfig::read(read) }
+        let mut stack = StackConfig::read(read, queues);
+        stack.settings.webhook_url = read.optional(&variables::WEBHOOK_URL);
+        Self { stack, github: GithubConfig::read(read) }
     }
 }
 

@@ -61,7 +61,8 @@ pub(crate) const WEBHOOK_SECRET: Variable = Variable {
 };
 pub(crate) const WEBHOOK_URL: Variable = Variable {
     name: "MUSTER_WEBHOOK_URL",
-    meaning: "The address of the webhook. The App at GitHub is set to it, and `status` compares the two.",
+    meaning: "The address of the webhook. The App at GitHub is set to it; `status` and each check of the App \
+              compare the two.",
 };
 pub(crate) const INSTANCE_ROLE_ID: Variable = Variable {
     name: "MUSTER_INSTANCE_ROLE_ID",

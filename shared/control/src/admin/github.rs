@@ -3,11 +3,8 @@
 //! A code makes one App, and GitHub shows its key once. So the key is kept before anything else is
 //! asked, and every step behind that can be repeated alone.
 
-use futures_util::future::{join, join_all, join4};
-use muster_domain::app::{
-    AppFacts, AppProblem, Findings, NewAppLinks, NoCode, OwnStack, check_code, code_mark,
-    settings_page,
-};
+use futures_util::future::join;
+use muster_domain::app::{AppProblem, NewAppLinks, NoCode, check_code, code_mark, settings_page};
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::time::Time;
 
@@ -17,7 +14,7 @@ use super::answers::{
 use super::request::{AppId, ConnectApp, CreateApp, GithubRequest, HookOrder, Rotated};
 use super::resolve::told;
 use super::{Admin, AdminError, AdminErrorCode};
-use crate::app_owner::AppOwner;
+use crate::app_watch::AppWatch;
 use crate::causes::with_causes;
 use crate::context::Ports;
 use crate::hidden::Hidden;
@@ -32,48 +29,6 @@ pub(super) const ONE: &str =
 pub(super) const SUBJECT: &str = "github";
 /// What repeats the step behind the key.
 const SET_HOOK: &str = "{\"action\":\"github\",\"hook\":\"set\"}";
-
-impl<P: Ports<Github: Directory>> Admin<'_, P> {
-    /// What GitHub says of the App. What cannot be found out hides nothing of the rest. Whose it is
-    /// goes on record: nobody need wait for the sweep.
-    pub(super) async fn facts(&self) -> AppFacts {
-        let github = self.context.github;
-        let (app, installations, hook, deliveries) =
-            join4(github.app(), github.installations(), github.hook(), github.hook_answers()).await;
-        let wanted = match app {
-            Ok(_) => AppFacts::groups_wanted(&installations, &self.context.settings.pools),
-            Err(_) => Vec::new(),
-        };
-        let groups = wanted.into_iter().map(async |entity| {
-            let groups = github.groups(&entity).await;
-            (entity, groups)
-        });
-        let groups = join_all(groups).await;
-        if let Ok(app) = &app
-            && let Err(error) = (AppOwner { context: self.context }).note(app).await
-        {
-            let error = with_causes(&error);
-            tracing::warn!(error, "failed to note whose the App is; the sweep does");
-        }
-        AppFacts { app, installations, hook, deliveries, groups }
-    }
-
-    /// What is wrong with the App at GitHub: no event and no error tells of that.
-    pub(super) fn found(&self, facts: &AppFacts, now: Time) -> AppStatus {
-        let settings = self.context.settings;
-        let stack = OwnStack {
-            name: &settings.stack,
-            pools: &settings.pools,
-            webhook: settings.webhook_url.as_deref(),
-            now,
-        };
-        let Findings { lacks, unknown } = facts.findings(stack);
-        let unknown = unknown.into_iter().map(|trouble| told("GitHub", trouble).1).collect();
-        let checks = lacks.iter().map(|lack| lack.check).collect();
-        let lacks = lacks.into_iter().map(|lack| lack.sentence).collect();
-        AppStatus { lacks, checks, unknown }
-    }
-}
 
 impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
     pub(super) async fn github(
@@ -112,8 +67,9 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
     }
 
     async fn shown(&self, now: Time) -> ShownGithub {
-        let facts = self.facts().await;
-        let AppStatus { lacks, unknown, .. } = self.found(&facts, now);
+        let watch = AppWatch { context: self.context };
+        let facts = watch.facts().await;
+        let AppStatus { lacks, unknown, .. } = watch.status(&facts, now);
         let settings = self.context.settings;
         let own = settings.webhook_url.as_deref();
         ShownGithub {

@@ -36,6 +36,7 @@ pub use self::request::{
     GithubRequest, HookOrder, JobsRequest, LinesRequest, ListRequest, PoolsRequest, Request,
     Rotated, SwitchRequest, To, VERSION, WaitsRequest, read,
 };
+pub(crate) use self::resolve::told;
 pub use self::status::wanted;
 use crate::causes::Cause;
 use crate::context::{Context, Ports};

@@ -77,7 +77,7 @@ fn unanswered(whom: &str, trouble: &ProviderError) -> AdminError {
 }
 
 /// Why there is no answer: its code, and a sentence for an operator.
-pub(super) fn told(whom: &str, trouble: &ProviderError) -> (AdminErrorCode, String) {
+pub(crate) fn told(whom: &str, trouble: &ProviderError) -> (AdminErrorCode, String) {
     let told =
         |fault: &ErrorDetail| format!("{}: {} ({})", fault.operation, fault.message, fault.code);
     match trouble {

@@ -13,6 +13,7 @@ use muster_domain::time::Time;
 use muster_domain::usage::Line;
 
 use super::answers::{Answer, ExplainedJob, InstanceSummary, ShownInstance};
+use super::status::refused_ends;
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::{Context, Ports};
 use crate::launches::conditions;
@@ -70,7 +71,15 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             claim: claim.map(Stored::record),
             choice: &select::reasons(&settings.pools, settings.balance, &job),
         };
-        let explanation = explain::job(&job, &context, now);
+        let mut explanation = explain::job(&job, &context, now);
+        if let Some((pool, conditions)) = &conditions
+            && job.claim.is_none()
+            && job.is_demand()
+            && conditions.live >= pool.max
+            && let Some(ends) = refused_ends(self.context.table, &pool.name, now).await?
+        {
+            explanation.push(format!("Pool {}: {}.", pool.name, ends.sentence()));
+        }
         let line = match instance.as_ref().and_then(|one| Line::so_far(one, Some(&job), now)) {
             Some(line) => Some(self.with_price(line).await?),
             None => None,

@@ -8,12 +8,16 @@ use muster_domain::instance::{Instance, JobTitle, State};
 use muster_domain::job::claim::{self, Started};
 use muster_domain::job::run::{self, Doubt};
 use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
+use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::foreign_runners::foreign_runner;
 use muster_domain::pool::select;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use muster_domain::usage::Line;
 
+use crate::causes::with_causes;
 use crate::context::{Context, Wired};
+use crate::health::note;
 use crate::ports::{Instances as _, Jobs as _, ReadError, Table, Write};
 use crate::writes::{self, PassError};
 
@@ -242,7 +246,26 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
             _ => None,
         });
         let waited = waited(before.as_deref(), &next, &touched);
+        self.note_foreign_runner(before.as_deref(), &next, &touched, now).await;
         Ok(Folded::Stored { wake, jobs: left.chain([next]).collect(), waited })
+    }
+
+    /// Records that a runner of another fleet took a job that has a machine here. If that cannot be
+    /// written, the next such job is recorded.
+    async fn note_foreign_runner(
+        &self,
+        before: Option<&Job>,
+        next: &Job,
+        touched: &Touched,
+        now: Time,
+    ) {
+        let runner = foreign_runner(before, next, touched.taker.is_some());
+        let (Some(runner), Some(pool)) = (runner, &next.pool) else { return };
+        let after = |known: &Cooldowns| known.after_foreign_runner(pool, runner, now);
+        if let Err(error) = note(self.context.table, after).await {
+            tracing::warn!(pool.name = %pool, error = with_causes(&error),
+                "failed to record that another fleet took a job");
+        }
     }
 
     /// GitHub was asked for a job, after `asked` was read, and calls it waiting for an approval.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Notice, What};
 use crate::admin::answers::{Severity, Want};
+use crate::app_watch::AppRecord;
 
 /// Most that is on record at one time, the worst of it.
 const MAX_STANDING: usize = 100;
@@ -36,6 +37,9 @@ pub struct Notices {
     pub failures: u32,
     /// What was wrong with the last of them.
     pub error: Option<String>,
+    /// What the last checks of the App found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppRecord>,
 }
 
 /// Something that somebody should look at, or should have until a moment ago.
@@ -65,6 +69,7 @@ impl Default for Notices {
             try_at: None,
             failures: 0,
             error: None,
+            app: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use muster_domain::ids::{InstanceName, MachineId};
 use muster_domain::instance::StartReport;
 use muster_domain::time::Seconds;
 
-use super::RunnerApiError;
+use super::{Hindrance, RunnerApiError};
 use crate::Settings;
 use crate::ports::Table;
 
@@ -59,6 +59,7 @@ pub async fn look<'a, T: Table>(
     let (settings, owner) = (settings?, owner?);
     let unknown = || RunnerApiError::Later {
         after: Seconds(5),
+        hindrance: Hindrance::NotKnownYet,
         why: "no record knows this machine yet".to_owned(),
     };
     Ok((settings, owner.ok_or_else(unknown)?))

@@ -1,6 +1,6 @@
 //! What the end of a machine says of the next one.
 
-use super::{DeleteReason, Instance, RunnerState};
+use super::{DeleteReason, Instance, RunnerState, registration};
 
 impl Instance {
     /// Why `next`, the record after this one, is that of a machine that served nothing, if it has
@@ -35,7 +35,11 @@ impl Instance {
         }
         let mark = next.mark.as_ref().filter(|_| self.mark.is_none())?;
         match mark.reason {
-            DeleteReason::BootTimeout => Some("its machine did not start a runner".to_owned()),
+            DeleteReason::BootTimeout => {
+                let why = next.unregistered.as_ref().map(|one| registration::cause(&one.last));
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                Some(format!("its machine did not start a runner{why}"))
+            }
             DeleteReason::Unreachable => Some("its runner did not stay connected".to_owned()),
             DeleteReason::RunnerEnded if !self.passed_over => Some(ended.to_owned()),
             DeleteReason::MachineGone | DeleteReason::MachineStopped

@@ -8,6 +8,7 @@ mod listing;
 mod machine;
 mod phases;
 mod record;
+pub mod registration;
 mod runner;
 mod state;
 
@@ -23,6 +24,7 @@ pub use self::record::{
     DeleteMark, DeleteReason, ErrorDetail, Event, Exit, JobTitle, Order, Runner, StartedJob,
     Waiting,
 };
+pub use self::registration::FailedRegistration;
 pub use self::runner::{ReportError, Start, StartReport};
 pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
 
@@ -129,6 +131,9 @@ pub struct Instance {
     pub passed_over: bool,
     /// The runner on the machine.
     pub runner: Runner,
+    /// Registrations of its runner that failed since the last success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unregistered: Option<FailedRegistration>,
     mark: Option<DeleteMark>,
     order: Option<Order>,
     /// Failed launch attempts; after binding, failed terminations.
@@ -208,6 +213,7 @@ impl Instance {
                 failed: false,
                 exit: None,
             },
+            unregistered: None,
             mark: None,
             order: None,
             attempts: 0,

@@ -157,6 +157,7 @@ impl Instance {
     pub fn configured(&mut self, id: RunnerId, now: Time) {
         self.runner.id = Some(id);
         self.runner.asking_since = None;
+        self.unregistered = None;
         self.runner.state = RunnerState::Installing;
         // Also when it is not the first answer.
         self.runner.since = now;
@@ -228,6 +229,7 @@ impl Instance {
         timings: &Timings,
     ) -> bool {
         self.runner.asking_since = None;
+        self.registration_failed(&fault);
         self.tell(now, format!("GitHub refused the configuration: {}", fault.message));
         let is_believed = self.runner.n >= REFUSAL_BELIEVED;
         if is_believed {

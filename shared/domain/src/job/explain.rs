@@ -152,6 +152,8 @@ pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
         State::Creating => lines.push("EC2 is asked for a machine.".to_owned()),
         State::Running => {
             lines.push(running(instance));
+            let failed = instance.unregistered.as_ref();
+            lines.extend(failed.map(|failed| format!("{}.", failed.sentence(now))));
             lines.extend(over_at_github(instance).map(|said| format!("{said}.")));
             lines.extend(ending(instance));
         }
@@ -179,6 +181,9 @@ pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
 fn running(instance: &Instance) -> String {
     let claim = instance.claim().map(|job| format!(" for job {job}")).unwrap_or_default();
     match instance.runner.state {
+        RunnerState::Pending if instance.unregistered.is_some() => {
+            format!("Its machine has booted and has no runner yet{claim}.")
+        }
         RunnerState::Pending => format!("Its machine boots{claim}."),
         RunnerState::Installing => {
             format!("Its runner {} has its configuration{claim}.", instance.runner_name())

@@ -8,6 +8,7 @@
 
 mod bucket;
 mod closes;
+mod said;
 mod unknown;
 mod zones;
 
@@ -15,12 +16,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::said::subject_of_places;
+
 use self::closes::closed_by;
 use crate::SCHEMA;
 use crate::agent::Agents;
 use crate::backoff;
 use crate::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
 use crate::ids::{LaunchId, PoolName};
+use crate::launch::foreign_runners::ForeignRunners;
+use crate::launch::registrations::FailingRegistrations;
 use crate::launch::trouble::Trouble;
 use crate::launch::{Launch, LaunchAnswer, LaunchError};
 use crate::pool::{MarketPolicy, Pool};
@@ -79,14 +84,9 @@ pub struct LaunchBlock {
 
 impl LaunchBlock {
     fn by(cooldown: &Cooldown) -> Self {
-        let Cooldown { closed, code, message, times, .. } = cooldown;
+        let Cooldown { code, message, times, .. } = cooldown;
         let often = if *times > 1 { format!(", {times} times in a row") } else { String::new() };
-        let what = match closed {
-            CooldownScope::Place { place, .. } if cooldown.class != ErrorClass::Capacity => {
-                format!("EC2 refuses {place}")
-            }
-            _ => closed.to_string(),
-        };
+        let what = cooldown.subject();
         let reason = format!("{what} ({code}: {message}{often})");
         Self { until: cooldown.until, reason }
     }
@@ -119,6 +119,12 @@ pub struct Cooldowns {
     /// What GitHub lists and takes of agents.
     #[serde(default, skip_serializing_if = "Agents::is_empty")]
     pub agents: Agents,
+    /// Entities whose registrations fail without a refusal.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub failing: Arc<[FailingRegistrations]>,
+    /// Pools whose jobs run on runners of another fleet.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub foreign: Arc<[ForeignRunners]>,
 }
 
 impl Default for Cooldowns {
@@ -130,6 +136,8 @@ impl Default for Cooldowns {
             troubles: Arc::default(),
             apart: Arc::default(),
             agents: Agents::default(),
+            failing: Arc::default(),
+            foreign: Arc::default(),
         }
     }
 }

@@ -6,7 +6,9 @@
 //! Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
 
 pub mod cooldown;
+pub mod foreign_runners;
 pub mod plan;
+pub mod registrations;
 pub mod trouble;
 pub mod verdict;
 

@@ -9,7 +9,7 @@ mod record;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::github::{Asked, question_due};
+pub use self::github::{Asked, blames_group, question_due};
 use crate::app::is_before_github;
 use crate::backoff;
 use crate::ids::{Entity, InstanceName, PoolName};

@@ -51,6 +51,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         "state": "idle", "since": early, "n": 1, "asking_since": null, "id": null,
         "started": null, "github_job": null, "github_completed_at": null, "exit": null,
     });
+    let unregistered = json!({"since": early, "tries": 1, "last": detail});
     vec![
         ("schema", json!(9), false),
         ("name", json!("p-l-1"), true),
@@ -77,6 +78,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("claimed_at", json!(early), true),
         ("passed_over", json!(true), true),
         ("runner", runner, true),
+        ("unregistered", unregistered, false),
         ("mark", mark, true),
         ("order", order, true),
         ("attempts", json!(1), true),

@@ -19,6 +19,7 @@ use muster_cloud::github::{
     self as model, AppOwner, CODE_LIFETIME_MS, GitHub, Group, Lies, Manifest, OwnerKind, OwnerSpec,
     RunnerScope,
 };
+use muster_control::ports::JitError;
 use muster_domain::ids::{Entity, EntityKind, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::Pool;
@@ -130,6 +131,10 @@ pub struct Script {
     pub refuses: BTreeSet<String>,
     /// An owner for whom nothing but the registration of runners is refused.
     pub forbids_runners: Option<String>,
+    /// What every registration is answered.
+    pub registration: Option<JitError>,
+    /// A runner group that the App may not use: registrations that name it are answered 403.
+    pub forbids_group: Option<u64>,
     /// An owner whose installation has used its rate limit up, and until when.
     pub limits: Option<(String, Millis)>,
     /// The same for registrations alone: a secondary limit.

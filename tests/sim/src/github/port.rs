@@ -94,6 +94,13 @@ impl World {
     ) -> Result<JitConfig, JitError> {
         self.check_configure(name);
         self.ask_github(registrar, "generate-jitconfig").map_err(JitError::ProviderError)?;
+        if let Some(error) = self.github.script.registration.clone() {
+            return Err(error);
+        }
+        if self.github.script.forbids_group == Some(group) {
+            let told = self.github_told("generate-jitconfig", "403");
+            return Err(JitError::ProviderError(ProviderError::Unauthorized(told)));
+        }
         let scope = scope_of(&registrar.entity);
         let request = JitRequest {
             name: name.to_owned(),

@@ -33,6 +33,7 @@ impl Scenario {
                 ["accepts", "all"] => {
                     script.refuses.clear();
                     script.forbids_runners = None;
+                    script.forbids_group = None;
                 }
                 ["gives", "jobs"] => {
                     script.gives_jobs = true;
@@ -53,6 +54,7 @@ impl Scenario {
                 ["forbids", "runners", "of", owner] => {
                     script.forbids_runners = Some((*owner).to_owned());
                 }
+                ["forbids", "group", group] => script.forbids_group = Some(number(group)?),
                 ["deletes", "group", group] => {
                     let group = number(group)?;
                     github.change_deleted_groups(|deleted| {

@@ -186,7 +186,6 @@ fn add_troubles(bench: &Bench) {
         trouble(TroubleScope::Limit(acme.clone()), false, "the rate limit is reached"),
         trouble(TroubleScope::PoolOfEntity(own, acme), true, "404: there is no such group"),
     ];
-    let schema = muster_domain::SCHEMA;
     let orphan = Orphan {
         attempts: 3,
         last_error: Some(error("TerminateInstances", "UnauthorizedOperation")),
@@ -195,11 +194,11 @@ fn add_troubles(bench: &Bench) {
     let (scope, max) = (Scope::Stack, 10);
     bench.put(&[
         Change::create(Cooldowns {
-            schema,
             list: [cooldown].into(),
             troubles: troubles.into(),
             apart: [["subnet-a".into(), "subnet-b".into()].into()].into(),
             agents: agents(),
+            ..Cooldowns::default()
         })
         .into(),
         Write::Orphan(Change::create(orphan)),

@@ -1,7 +1,11 @@
 //! Each mistake at GitHub that keeps a first job from running: what `status` says of it.
 
+use std::collections::BTreeSet;
+
 use muster_control::Settings;
-use muster_control::admin::{Admin, YamlError};
+use muster_control::admin::answers::Severity;
+use muster_control::admin::{Admin, YamlError, wanted};
+use muster_control::app_watch::AppWatch;
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::ports::Jobs as _;
@@ -19,16 +23,22 @@ use crate::bench::{Bench, waiting};
 
 const OWN: &str = "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook";
 
+/// A stack that serves public repositories of whoever has installed the App.
+fn serving_all(bench: &Bench) -> Settings {
+    let mut settings = Settings {
+        stack: "muster".to_owned(),
+        webhook_url: Some(OWN.to_owned()),
+        ..bench.door.sim.settings.clone()
+    };
+    settings.pools[0].public_repositories = true;
+    settings
+}
+
 /// Asks a stack that serves public repositories of whoever has installed the App.
 fn status(bench: &Bench, github: bool) -> Value {
     let door = &bench.door;
     let yaml = |text: &str| Err(YamlError(Cause::new(text)));
-    let mut settings = Settings {
-        stack: "muster".to_owned(),
-        webhook_url: Some(OWN.to_owned()),
-        ..door.sim.settings.clone()
-    };
-    settings.pools[0].public_repositories = true;
+    let settings = serving_all(bench);
     let pass = Admin { context: Context::new(door, door, door, door, &settings), yaml };
     let request = json!({ "version": 1, "action": "status", "github": github });
     json!(bench.drive(pass.answer(request, door.now())))
@@ -113,6 +123,13 @@ const ROWS: &[Row] = &[
         |world| app(world).events = vec!["push".to_owned()],
         "the App is not subscribed to the event \"Workflow job\"",
         "Subscribe to events, Workflow job",
+    ),
+    (
+        "a missing permission",
+        "permissions",
+        |world| drop(app(world).permissions.remove("actions")),
+        "the App lacks the repository permission \"Actions\" (read)",
+        "waiting jobs cannot be looked up",
     ),
     (
         "installed nowhere",
@@ -239,6 +256,98 @@ fn each_mistake_at_github_is_a_sentence_with_its_remedy() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What the scheduled check has recorded by this minute, as notifications and the overview see it.
+fn recorded(bench: &Bench, minute: u32) -> Vec<(String, Severity)> {
+    let door = &bench.door;
+    let settings = serving_all(bench);
+    let context = Context::new(door, door, door, door, &settings);
+    let now = door.now() + Seconds(60 * minute);
+    bench.drive(AppWatch { context }.check(now)).expect("recorded");
+    let wants = bench.drive(wanted(context, now)).expect("read");
+    wants.into_iter().map(|want| (want.key, want.severity)).collect()
+}
+
+/// Every problem of the App reaches those who do not ask GitHub, and stays there while GitHub does
+/// not answer. It ends when it is fixed.
+#[test]
+fn each_problem_of_the_app_is_reported_until_it_is_fixed() {
+    let away = |world: &mut World, until| {
+        let (fault, from) = (Fault::OutageGithub, world.now);
+        world.windows.push(Window { fault, from, until });
+    };
+    let not_installed = ("not installed for a pool", "installed-for-pool");
+    let rows = ROWS.iter().map(|(name, check, change, ..)| (*name, *check, Some(*change)));
+    let mut seen = BTreeSet::new();
+    for (name, check, change) in rows.chain([(not_installed.0, not_installed.1, None)]) {
+        let bench = match change {
+            Some(_) => Bench::new(),
+            None => Bench::new().belonging_to("Elsewhere/web"),
+        };
+        let (right, groups) = bench.change(|world| (world.app.clone(), world.names.groups.clone()));
+        if let Some(change) = change {
+            bench.change(change);
+        }
+        let expected = vec![(format!("app:{check}"), Severity::Error)];
+        // A failed delivery may be a restart of the function: it must last.
+        let is_late = check == "deliveries";
+        assert_eq!(recorded(&bench, 0), if is_late { vec![] } else { expected.clone() }, "{name}");
+        assert_eq!(recorded(&bench, 5), expected, "{name}");
+        bench.change(|world| away(world, Millis::MAX));
+        assert_eq!(recorded(&bench, 8), expected, "{name}: GitHub does not answer");
+        bench.change(|world| {
+            world.windows.clear();
+            (world.app, world.names.groups) = (right, groups);
+        });
+        let fixed = if change.is_some() { vec![] } else { expected };
+        assert_eq!(recorded(&bench, 11), fixed, "{name}: fixed");
+        seen.insert(check);
+    }
+    let all = [
+        "key",
+        "key-form",
+        "key-owner",
+        "clock",
+        "exists",
+        "event",
+        "permissions",
+        "installed",
+        "installed-for-pool",
+        "suspended",
+        "accepted",
+        "hook",
+        "hook-address",
+        "hook-content",
+        "hook-tls",
+        "hook-active",
+        "deliveries",
+        "group-public",
+        "group-workflows",
+    ];
+    assert_eq!(seen, BTreeSet::from(all), "all that is looked for");
+}
+
+#[test]
+fn a_short_silence_of_github_is_not_reported_and_checks_are_two_minutes_apart() {
+    let bench = Bench::new();
+    let asked = |bench: &Bench| bench.change(|world| world.calls.github);
+    assert_eq!(
+        (recorded(&bench, 0), asked(&bench)),
+        (vec![], 6),
+        "four calls, and two about groups"
+    );
+    assert_eq!((recorded(&bench, 1), asked(&bench)), (vec![], 6));
+    bench.change(|world| {
+        let (fault, from) = (Fault::OutageGithub, world.now);
+        world.windows.push(Window { fault, from, until: Millis::MAX });
+    });
+    assert_eq!((recorded(&bench, 2), asked(&bench)), (vec![], 10));
+    assert_eq!(recorded(&bench, 4), vec![]);
+    let long = vec![("app:not-known".to_owned(), Severity::Warning)];
+    assert_eq!(recorded(&bench, 7), long);
+    bench.change(|world| world.windows.clear());
+    assert_eq!(recorded(&bench, 9), vec![]);
 }
 
 /// Nobody need wait for the sweep.

@@ -1,5 +1,6 @@
 //! Job events that come in one batch.
 
+use muster_control::admin::wanted;
 use muster_control::context::Context;
 use muster_control::jobs::ingest::{Folded, Ingest};
 use muster_control::ports::Jobs;
@@ -7,7 +8,9 @@ use muster_control::runner_api::RunnerApi;
 use muster_domain::ids::RunnerId;
 use muster_domain::instance::{Ages, Instance};
 use muster_domain::job::labels::Labels;
-use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::job::{Job, JobEvent, JobStatus};
+use muster_domain::stored::Change;
+use muster_domain::time::Seconds;
 use muster_sim::schedule;
 
 use crate::bench::{Bench, waiting};
@@ -106,4 +109,43 @@ fn a_hostile_job_is_stored_with_a_short_reason() {
     let row = bench.drive(door.job(event.key)).expect("a read").expect("a row");
     let why = row.into_record().unmatched.expect("no pool serves it");
     assert!(why.len() <= 1024, "{} bytes", why.len());
+}
+
+/// Three jobs with a machine each start elsewhere, and each event comes twice. Only a runner of
+/// another fleet is reported.
+#[test]
+fn jobs_that_another_fleet_takes_are_reported() {
+    let rows = [
+        ("another fleet", "arc-7xk2p", true, true),
+        ("a namesake of another fleet", "small-x-1", true, true),
+        ("GitHub's own runners", "GitHub Actions 1000012", true, false),
+        ("this stack's runners", "own", true, false),
+        ("no machine was launched for them", "arc-7xk2p", false, false),
+        ("GitHub names no runner", "", true, false),
+    ];
+    for (name, runner, is_claimed, is_reported) in rows {
+        let bench = Bench::new();
+        let (door, begun) = (&bench.door, bench.door.now());
+        let mut machines = bench.idle(3);
+        let jobs: Vec<Job> = (0..3).map(|n| waiting(n, begun)).collect();
+        for (machine, job) in machines.iter_mut().zip(&jobs).filter(|_| is_claimed) {
+            machine.set_claim(job.key(), begun);
+        }
+        bench.store(&machines);
+        let context = Context::new(door, door, door, door, &door.sim.settings);
+        for ((machine, mut job), n) in machines.iter().zip(jobs).zip(0..) {
+            job.claim = is_claimed.then(|| machine.name.clone());
+            let runner = if runner == "own" { machine.runner_name() } else { runner.to_owned() };
+            let (status, runner) = (JobStatus::InProgress, Some(runner));
+            let event = JobEvent { status, runner, ..job.last_event.clone() };
+            bench.put(&[Change::create(job).into()]);
+            for second in [15 * n, 15 * n + 12] {
+                let ingest = Ingest { context };
+                bench.drive(ingest.fold(&event, begun + Seconds(second))).expect("stored");
+            }
+        }
+        let wants = bench.drive(wanted(context, begun + Seconds(60))).expect("read");
+        let key = "pool:small:foreign-runners";
+        assert_eq!(wants.iter().any(|want| want.key == key), is_reported, "{name}: {wants:?}");
+    }
 }

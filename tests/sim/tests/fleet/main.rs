@@ -4,7 +4,7 @@
 //! done with, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
 //! for an enterprise, how a pool recovers, what a machine says without end, how fast hundreds of machines end, how the App is
 //! made, which agent a machine is handed, what the record of usage says, what CloudWatch is told,
-//! what a page costs that asks often, and what days cost that are replayed.
+//! what a page costs that asks often, what is recorded of a registration that fails, and what days cost that are replayed.
 
 mod agents;
 mod alarms;
@@ -29,6 +29,7 @@ mod orders;
 mod overview;
 mod reaps;
 mod recovers;
+mod registrations;
 mod replay;
 mod reports;
 mod setup;

@@ -13,6 +13,7 @@ use muster_domain::job::{Job, JobStatus, fold};
 use muster_domain::launch::LaunchError;
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::message::WakePool;
+use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
@@ -242,8 +243,13 @@ fn a_machine_that_no_record_knows_yet_asks_again_and_is_served_once_it_is_bound(
 }
 
 /// One slot, and its machine that is on no record.
-fn launched() -> (Bench, MachineId) {
-    let bench = Bench::of(vec![schedule::pool(records::POOL, &["linux"], 9, "spot", None)]);
+pub(crate) fn launched() -> (Bench, MachineId) {
+    launched_in(schedule::pool(records::POOL, &["linux"], 9, "spot", None))
+}
+
+/// The same, of this pool.
+pub(crate) fn launched_in(pool: Pool) -> (Bench, MachineId) {
+    let bench = Bench::of(vec![pool]);
     bench.put(&[
         Change::create(records::launch(1)).into(),
         Change::create(records::planned(1, None)).into(),
@@ -274,7 +280,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
 }
 
 /// The answer of each launch comes on record.
-fn bind_all(bench: &Bench) {
+pub(crate) fn bind_all(bench: &Bench) {
     let now = bench.door.now();
     let rows: Vec<Stored<Instance>> = bench
         .change(|world| world.tables.instances.values().map(|row| Stored::clone(row)).collect());

@@ -26,7 +26,7 @@ pub use self::phases::{PhaseList, PoolPhases};
 pub use self::pools::{AppliedPools, PoolsHistory, ShownPools};
 pub use self::status::{
     AgentsStatus, AppStatus, EndingStatus, EntityStatus, ImageAgent, LimitStatus, Note,
-    OrphanStatus, Overview, PoolStatus, StackStatus, UnservedJobs,
+    OrphanStatus, Overview, PoolStatus, RefusedEnds, StackStatus, UnservedJobs,
 };
 pub use self::usage::{CostsList, CostsOfDay, CostsRow, LineList, WaitsAt, WaitsList, WaitsRow};
 pub use self::wants::{Place, Severity, Want};

@@ -113,6 +113,9 @@ pub struct PoolStatus {
     pub groups: Groups,
     /// The first of those whose end takes long, and that no job holds up.
     pub late_end: Option<EndingStatus>,
+    /// The machines that EC2 refuses to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_ends: Option<RefusedEnds>,
     /// Jobs that wait, with and without a claim.
     pub waiting_jobs: usize,
     /// How long the oldest of them could have had a runner, seconds.
@@ -132,6 +135,28 @@ pub struct Note {
     pub severity: Severity,
     /// The words.
     pub said: String,
+}
+
+/// Machines of a pool that EC2 refuses to end: they take room that no higher maximum should replace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedEnds {
+    /// How many, of the first that are listed.
+    pub count: usize,
+    /// One of them.
+    pub instance: InstanceName,
+    /// EC2's last error about it.
+    pub error: Option<ErrorDetail>,
+}
+
+impl RefusedEnds {
+    /// Returns what operators read, without its full stop.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Self { count, instance, error } = self;
+        let machines = if *count == 1 { "1 machine" } else { &format!("{count} machines") };
+        let error = error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
+        format!("{machines} of it should end, but EC2 refuses, for example {instance}{error}")
+    }
 }
 
 /// An instance on its way out.

@@ -16,6 +16,8 @@ use muster_domain::pool::limits::Scope;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
+pub(super) use self::pools::refused_ends;
+
 use self::pools::Around;
 use super::answers::{
     AgentsStatus, Answer, AppStatus, EntityStatus, ImageAgent, LimitStatus, OrphanStatus, Overview,
@@ -24,6 +26,7 @@ use super::answers::{
 use super::switch::SUBJECT;
 use super::wants::{Facts, at_most, not_rolled_up, wants};
 use super::{Admin, AdminError};
+use crate::app_watch::AppWatch;
 use crate::context::{Context, Ports, Wired};
 use crate::notices::Notices;
 use crate::ports::{Directory, Jobs as _, Launches as _, Operations as _, ReadError, Table};
@@ -51,13 +54,19 @@ struct Seen {
 }
 
 impl Seen {
+    /// Lists what needs attention. `app`: what GitHub has just answered; without it, what the last
+    /// check on record found.
     fn wants(&self, app: Option<&AppStatus>) -> Vec<Want> {
         let (overview, cooldowns) = (&self.overview, self.cooldowns.as_ref());
+        let checked = self.notices.as_ref().and_then(|record| record.app.as_ref());
+        let checked = checked.map(|checked| checked.reported(overview.now));
         let mut wants = wants(&Facts {
             overview,
-            app,
+            app: app.or(checked.as_ref()),
+            foreign: cooldowns.map_or(&[][..], |known| &known.foreign),
+            failing: cooldowns.map_or(&[][..], |known| &known.failing),
             troubles: cooldowns.map_or(&[][..], |known| &known.troubles),
-            cooldowns: &cooldowns.map(|known| known.on(overview.now)).unwrap_or_default(),
+            cooldowns: &cooldowns.map(|known| known.reported(overview.now)).unwrap_or_default(),
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
         });
@@ -66,7 +75,7 @@ impl Seen {
     }
 }
 
-/// What somebody should look at, as far as that is known without GitHub.
+/// Lists what needs attention, by the records alone: GitHub is not asked.
 ///
 /// # Errors
 /// When the tables do not answer.
@@ -86,11 +95,12 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
 
     pub(super) async fn status(&self, github: bool, now: Time) -> Result<Answer, AdminError> {
         let seen = Look { context: self.context }.seen(now).await?;
-        let app = if github { Some(self.found(&self.facts().await, now)) } else { None };
+        let watch = AppWatch { context: self.context };
+        let app = if github { Some(watch.status(&watch.facts().await, now)) } else { None };
         let wants = seen.wants(app.as_ref());
         Ok(Answer::Status(Box::new(StackStatus {
             overview: Overview { wants, ..seen.overview },
-            cooldowns: seen.cooldowns.map(|known| known.on(now)),
+            cooldowns: seen.cooldowns.map(|known| known.reported(now)),
             switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
             app,
             entities: seen.entities,

@@ -53,6 +53,16 @@ pub(super) fn of_troubles(facts: &Facts<'_>) -> impl Iterator<Item = Want> {
     })
 }
 
+/// Entities where no runner can be registered, because GitHub or the App's key does not answer.
+pub(super) fn of_registrations(facts: &Facts<'_>) -> impl Iterator<Item = Want> {
+    let now = facts.overview.now;
+    facts.failing.iter().filter(move |one| one.is_reported(now)).map(move |one| {
+        let key = format!("registrations:{}", one.entity);
+        let want = Want::new(key, Severity::Error, &one.sentence(now), Place::Github);
+        want.since(one.since).run("muster logs runner-api".to_owned())
+    })
+}
+
 /// What GitHub refuses or limits, or whose machines serve nothing.
 #[must_use]
 pub fn trouble(one: &Trouble, now: Time) -> String {

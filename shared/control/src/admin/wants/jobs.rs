@@ -62,6 +62,8 @@ pub(super) fn of_pools(facts: &Facts<'_>) -> impl Iterator<Item = Want> {
             ("removed", format!("pool {name}, which was removed at {}", at.clock(now)))
         } else if !pool.enabled {
             ("not-enabled", format!("pool {name}, which is not enabled"))
+        } else if let Some(ends) = pool.refused_ends.as_ref().filter(|_| live >= max) {
+            ("ends-refused", format!("pool {name}, which is full: {}", ends.sentence()))
         } else if live >= max && age >= LONG {
             ("maximum", format!("pool {name}, which is at its maximum, {live} of {max} machines"))
         } else {
@@ -74,6 +76,20 @@ pub(super) fn of_pools(facts: &Facts<'_>) -> impl Iterator<Item = Want> {
         let said = format!("{count} {wait} in {said}; the first for {age}");
         let place = Place::Pool(name.clone());
         let want = Want::new(format!("pool:{name}:{word}"), Severity::Warning, &said, place);
-        Some(want.since(now - age).run(format!("muster jobs --pool {name}")))
+        let run = match &pool.refused_ends {
+            Some(ends) if word == "ends-refused" => format!("muster explain {}", ends.instance),
+            _ => format!("muster jobs --pool {name}"),
+        };
+        Some(want.since(now - age).run(run))
+    })
+}
+
+/// Pools whose jobs run on runners of another fleet, while machines of the pool wait for them.
+pub(super) fn of_foreign_runners(facts: &Facts<'_>) -> impl Iterator<Item = Want> {
+    let now = facts.overview.now;
+    facts.foreign.iter().filter(move |one| one.is_reported(now)).map(move |one| {
+        let key = format!("pool:{}:foreign-runners", one.pool);
+        let place = Place::Pool(one.pool.clone());
+        Want::new(key, Severity::Warning, &one.sentence(now), place).since(one.since)
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_domain::ec2::{CooldownScope, ErrorClass};
-use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::launch::cooldown::{Cooldown, subject_of_places};
 use muster_domain::time::{Seconds, Time};
 
 use super::{Facts, trouble};
@@ -56,12 +56,13 @@ fn image_agent(one: &ImageAgent, agents: &AgentsStatus, now: Time) -> String {
     }
 }
 
-/// What EC2 refuses. Types and subnets may be hundreds: those with one code are told together.
-pub(super) fn of_refusals(facts: &Facts<'_>) -> Vec<Want> {
-    let now = facts.overview.now;
+/// Lists what EC2 refuses, one finding for each cause: types and subnets may be hundreds, and those
+/// with the same code are reported together.
+#[must_use]
+pub fn refusals(cooldowns: &[Cooldown], now: Time) -> Vec<Want> {
     let mut places: BTreeMap<&str, Vec<&Cooldown>> = BTreeMap::new();
     let mut all = Vec::new();
-    for one in facts.cooldowns {
+    for one in cooldowns {
         let (key, place) = match &one.closed {
             CooldownScope::Place { .. } => {
                 places.entry(&one.code).or_default().push(one);
@@ -81,10 +82,7 @@ pub(super) fn of_refusals(facts: &Facts<'_>) -> Vec<Want> {
         all.push(of_refusal(key, refusal(one, now), &[one], place));
     }
     all.extend(places.into_iter().map(|(code, refused)| {
-        let said = match *refused {
-            [one] => refusal(one, now),
-            ref many => refusal_of_places(code, many, now),
-        };
+        let said = refusal_of_places(&refused, now);
         of_refusal(format!("refusal:places:{code}"), said, &refused, Place::Machines)
     }));
     all
@@ -104,21 +102,36 @@ fn of_refusal(key: String, said: String, refused: &[&Cooldown], place: Place) ->
     want.run(page.map(|page| format!("muster alarms {page}")))
 }
 
-/// What EC2 refused, and when it is asked again.
+/// Returns what EC2 refused, and when the next launch is tried.
 #[must_use]
 pub fn refusal(one: &Cooldown, now: Time) -> String {
-    let Cooldown { closed, code, message, times, until, .. } = one;
-    format!("{closed}: {code}: {message}; {times} times, next try {}", until.clock(now))
+    let Cooldown { code, message, times, until, .. } = one;
+    let (subject, next) = (one.subject(), next_try(*until, now));
+    format!("{subject}: {code}: {message}; {times} times, {next}")
 }
 
-fn refusal_of_places(code: &str, refused: &[&Cooldown], now: Time) -> String {
+/// Returns when EC2 is asked again: at a time, or by the next launch.
+pub(crate) fn next_try(until: Time, now: Time) -> String {
+    match until > now {
+        true => format!("next try {}", until.clock(now)),
+        false => "next try with the next launch".to_owned(),
+    }
+}
+
+fn refusal_of_places(refused: &[&Cooldown], now: Time) -> String {
+    let [first, others @ ..] = refused else { return String::new() };
+    if others.is_empty() {
+        return refusal(first, now);
+    }
+    let place = |one: &&Cooldown| match &one.closed {
+        CooldownScope::Place { market, place, .. } => Some((*market, place.clone())),
+        _ => None,
+    };
+    let places: Vec<_> = refused.iter().filter_map(place).collect();
+    let places: Vec<_> = places.iter().map(|(market, place)| (*market, place)).collect();
+    let subject = subject_of_places(first.class, &places);
     let next = refused.iter().map(|one| one.until).min().unwrap_or(now);
-    let message = refused.first().map_or("", |one| &*one.message);
-    format!(
-        "EC2 refuses {} combinations of type and subnet: {code}: {message}; next try {}",
-        refused.len(),
-        next.clock(now)
-    )
+    format!("{subject}: {}: {}; {}", first.code, first.message, next_try(next, now))
 }
 
 /// Ends that take long, and that no job holds up.

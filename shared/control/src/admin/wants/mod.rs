@@ -8,6 +8,8 @@ mod machines;
 
 use muster_domain::ids::PoolName;
 use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::launch::foreign_runners::ForeignRunners;
+use muster_domain::launch::registrations::FailingRegistrations;
 use muster_domain::launch::trouble::Trouble;
 use muster_domain::pool::limits::Scope;
 use muster_domain::switches::SwitchedOff;
@@ -17,7 +19,8 @@ use muster_domain::time::Time;
 pub use self::costs::not_rolled_up;
 pub use self::github::trouble;
 pub use self::jobs::unserved;
-pub use self::machines::refusal;
+pub(crate) use self::machines::next_try;
+pub use self::machines::{refusal, refusals};
 use crate::notices::Notices;
 
 use super::answers::{
@@ -35,8 +38,12 @@ pub struct Facts<'a> {
     /// Pools, jobs, limits, switches and agents, and when all this was so. Its own `wants` are not
     /// read.
     pub overview: &'a Overview,
-    /// What is wrong with the App; none where GitHub was not asked.
+    /// Problems of the App; none where it was never checked.
     pub app: Option<&'a AppStatus>,
+    /// Entities whose registrations fail without a refusal.
+    pub failing: &'a [FailingRegistrations],
+    /// Pools whose jobs run on runners of another fleet.
+    pub foreign: &'a [ForeignRunners],
     /// What GitHub refuses or limits.
     pub troubles: &'a [Trouble],
     /// What EC2 refuses and is not asked for now.
@@ -53,12 +60,14 @@ pub fn wants(facts: &Facts<'_>) -> Vec<Want> {
     let mut all = switches(&facts.overview.switches, facts.overview.now);
     all.extend(github::of_app(facts.app));
     all.extend(github::of_troubles(facts));
+    all.extend(github::of_registrations(facts));
     all.extend(machines::of_troubles(facts));
     all.extend(jobs::of_nobody(facts));
     all.extend(jobs::of_pools(facts));
+    all.extend(jobs::of_foreign_runners(facts));
     all.extend(machines::of_images(facts));
     all.extend(limits(&facts.overview.limits));
-    all.extend(machines::of_refusals(facts));
+    all.extend(machines::refusals(facts.cooldowns, facts.overview.now));
     all.extend(machines::of_ends(facts));
     all.extend(machines::of_orphans(facts));
     all.extend(facts.notices.and_then(untold));

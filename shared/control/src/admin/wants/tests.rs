@@ -6,6 +6,8 @@ use muster_domain::ids::PoolName;
 use muster_domain::instance::{ErrorDetail, Groups, Waiting};
 use muster_domain::job::labels::{LabelRows, Labels};
 use muster_domain::launch::cooldown::Cooldown;
+use muster_domain::launch::foreign_runners::ForeignRunners;
+use muster_domain::launch::registrations::FailingRegistrations;
 use muster_domain::launch::trouble::{Trouble, TroubleScope};
 use muster_domain::pool::limits::Scope;
 use muster_domain::switches::SwitchedOff;
@@ -14,7 +16,7 @@ use muster_domain::time::{Seconds, Time};
 use super::{Facts, at_most, wants};
 use crate::admin::answers::{
     AgentsStatus, AppStatus, EndingStatus, ImageAgent, LimitStatus, OrphanStatus, Overview,
-    PoolStatus, ShownSwitches, UnservedJobs, Want,
+    PoolStatus, RefusedEnds, ShownSwitches, UnservedJobs, Want,
 };
 use crate::notices::Notices;
 use crate::testkit::{at, fault, machine};
@@ -24,6 +26,8 @@ use crate::testkit::{at, fault, machine};
 struct Known {
     switches: Option<ShownSwitches>,
     app: Option<AppStatus>,
+    failing: Vec<FailingRegistrations>,
+    foreign: Vec<ForeignRunners>,
     troubles: Vec<Trouble>,
     pools: Vec<PoolStatus>,
     unserved: UnservedJobs,
@@ -54,6 +58,8 @@ impl Known {
         wants(&Facts {
             overview: &overview,
             app: self.app.as_ref(),
+            failing: &self.failing,
+            foreign: &self.foreign,
             troubles: &self.troubles,
             cooldowns: &self.cooldowns,
             orphans: &self.orphans,
@@ -89,6 +95,7 @@ fn pool(name: &str, live: u32, waiting_jobs: usize, oldest: u32) -> PoolStatus {
         live,
         groups: Groups::default(),
         late_end: None,
+        refused_ends: None,
         waiting_jobs,
         oldest_waiting_job_seconds: (waiting_jobs > 0).then_some(Seconds(oldest)),
         launches_off: None,
@@ -145,6 +152,8 @@ fn everything() -> Vec<(&'static str, Known)> {
     let others = [
         ("switches", switches()),
         ("GitHub", github()),
+        ("registrations that fail", registrations()),
+        ("another fleet", foreign()),
         ("the App", app()),
         ("jobs of nobody", jobs_of_nobody()),
         ("more of them than are looked at", too_many_jobs()),
@@ -167,6 +176,10 @@ fn pools() -> Vec<(&'static str, Known)> {
     closed.enabled = false;
     let mut gone = pool("gpu", 1, 1, 40);
     gone.removed_at = Some(at(3));
+    let mut stuck = pool("gpu", 2, 9, 40);
+    let instance = "gpu-1-0".parse().expect("a name");
+    let error = Some(ErrorDetail { code: "OperationNotPermitted".into(), ..fault() });
+    stuck.refused_ends = Some(RefusedEnds { count: 2, instance, error });
     let mut sick = pool("gpu", 1, 0, 0);
     sick.trouble = Some(trouble(TroubleScope::Pool(gpu())));
     let mut late = pool("gpu", 1, 0, 0);
@@ -177,6 +190,7 @@ fn pools() -> Vec<(&'static str, Known)> {
         ("all is well", Known::default()),
         ("a full pool whose jobs wait for a moment", of(pool("gpu", 2, 9, 60))),
         ("a full pool", of(pool("gpu", 2, 9, 400))),
+        ("a full pool whose machines EC2 does not end", of(stuck)),
         ("a pool that serves nobody", of(closed)),
         ("a pool that was removed", of(gone)),
         ("machines that serve nothing", of(sick)),
@@ -194,6 +208,33 @@ fn github() -> Known {
     let entity = |name: &str| name.parse().expect("an entity");
     let scopes = [TroubleScope::Entity(entity("acme")), TroubleScope::Limit(entity("zoo"))];
     Known { troubles: scopes.map(trouble).into(), ..Known::default() }
+}
+
+fn foreign() -> Known {
+    let taken = |count, at| ForeignRunners {
+        pool: gpu(),
+        since: self::at(0),
+        at,
+        count,
+        runner: "arc-7xk2p".to_owned(),
+    };
+    let old = taken(9, NOW - Seconds(900));
+    Known { foreign: vec![taken(3, NOW), taken(2, NOW), old], ..Known::default() }
+}
+
+fn registrations() -> Known {
+    let failing = |entity: &str, last| FailingRegistrations {
+        entity: entity.parse().expect("an entity"),
+        since: last - Seconds(55),
+        last: ErrorDetail {
+            at: last,
+            operation: "generate-jitconfig".into(),
+            code: "503".into(),
+            message: "Service Unavailable".into(),
+        },
+    };
+    let (recent, old) = (NOW - Seconds(5), NOW - Seconds(900));
+    Known { failing: vec![failing("acme", recent), failing("zoo", old)], ..Known::default() }
 }
 
 fn app() -> Known {
@@ -299,6 +340,8 @@ all is well
 a full pool whose jobs wait for a moment
 a full pool
 warning pool:gpu:maximum: 9 jobs wait in pool gpu, which is at its maximum, 2 of 2 machines; the first for 6 min. muster jobs --pool gpu
+a full pool whose machines EC2 does not end
+warning pool:gpu:ends-refused: 9 jobs wait in pool gpu, which is full: 2 machines of it should end, but EC2 refuses, for example gpu-1-0 (TerminateInstances: OperationNotPermitted: some); the first for 40 s. muster explain gpu-1-0
 a pool that serves nobody
 warning pool:gpu:not-enabled: 2 jobs wait in pool gpu, which is not enabled; the first for 40 s. muster jobs --pool gpu
 a pool that was removed
@@ -313,6 +356,10 @@ warning pool:gpu:switch: launches of pool gpu are off since 08:00:00 by ada: mov
 GitHub
 error entity:acme: GitHub refuses to register runners for acme since 08:00:00: 403: no; next attempt at 08:01:10, or now with `muster resume launches`. muster alarms entity-unhealthy
 warning github-limit:zoo: GitHub's rate limit for zoo lasts until 08:01:10.
+registrations that fail
+error registrations:acme: no runner can be registered for acme since 07:59:10: GitHub answers 503 to the registration: Service Unavailable (last at 08:00:05); machines retry, and jobs wait for them. muster logs runner-api
+another fleet
+warning pool:gpu:foreign-runners: another fleet takes jobs of pool gpu: at least 3 since 08:00:00 ran on runners that are not this stack's, the last on arc-7xk2p, while machines launched for them wait; remove those runners, or give the pool a label that they do not have.
 the App
 error app:installed-for-pool: zoo has not installed it.
 error app:event: it hears of no job.
@@ -328,7 +375,7 @@ a limit
 warning limit:stack: the stack is at its limit, 3 of 3 machines. muster pools edit
 what EC2 refuses
 error pool:gpu:refusal: EC2 refuses the launches of pool gpu: InvalidAMI: not now; 2 times, next try 08:01:10. muster alarms pool-refused
-warning refusal:places:NoCapacity: EC2 refuses 2 combinations of type and subnet: NoCapacity: not now; next try 08:01:10.
+warning refusal:places:NoCapacity: no spot capacity for a in subnet-a, b in subnet-a: NoCapacity: not now; next try 08:01:10.
 warning refusal:places:Unsupported: no spot capacity for c in subnet-a: Unsupported: not now; 2 times, next try 08:01:10.
 orphans
 warning strays: i-00000000000000007 has this stack's tag, but no launch made it: not ended. muster alarms orphans

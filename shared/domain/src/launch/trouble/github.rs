@@ -14,6 +14,9 @@ const LOOK_AGAIN: Seconds = Seconds(300);
 /// right ones as well.
 /// Source: docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
 const SOONEST: Seconds = Seconds(30);
+/// GitHub's number of the default runner group, which every pool may use.
+/// Source: docs.github.com/en/rest/actions/self-hosted-runner-groups
+const DEFAULT_GROUP: u64 = 1;
 /// Most of GitHub's sentence that is kept: the record holds many.
 const MAX_REASON: usize = 300;
 
@@ -24,6 +27,17 @@ pub enum Asked {
     Registration,
     /// Anything else.
     Other,
+}
+
+/// Whether a refused registration is about the pool's runner group and not about the entity.
+///
+/// GitHub has been seen to answer 404 for an unknown group and 403 for one that the App may not use
+/// (notes of crate runner-manager-github 0.4.7; not documented). A 403 also means that the App lacks
+/// a permission. With a group of its own, the pool is paused alone: if the App lacks the permission,
+/// each such pool finds that out for itself.
+#[must_use]
+pub fn blames_group(pool: &Pool, error: &ErrorDetail) -> bool {
+    error.code == "403" && pool.runner_group_id != DEFAULT_GROUP
 }
 
 /// How long until the next look: as long as the refusal has lasted, within bounds.
@@ -107,9 +121,11 @@ impl Cooldowns {
     /// The record after GitHub has registered a runner of the pool, if that changes it.
     #[must_use]
     pub fn after_registration(&self, pool: &Pool, entity: &Entity) -> Option<Self> {
-        self.without(|one| {
+        let answered = self.without_failing(entity);
+        let opened = answered.as_ref().unwrap_or(self).without(|one| {
             one.is_of(entity) && one.scope.pool().is_none_or(|name| *name == pool.name)
-        })
+        });
+        opened.or(answered)
     }
 
     /// The record after GitHub has called a configuration of the pool wrong, if that changes it.

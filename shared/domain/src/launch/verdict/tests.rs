@@ -138,13 +138,21 @@ pub(super) fn limit(all: &mut Scene, stack: Option<u32>, entities: &[(&str, u32)
 
 /// EC2 refuses this until second 1100.
 pub(super) fn refuse(all: &mut Scene, closed: CooldownScope) {
+    // As EC2's answers close them.
+    let class = match closed {
+        CooldownScope::Calls => ErrorClass::Throttle,
+        CooldownScope::Quota { .. } => ErrorClass::Quota,
+        CooldownScope::Pool(_) => ErrorClass::Configuration,
+        CooldownScope::Place { .. } => ErrorClass::Capacity,
+        CooldownScope::Unknown { .. } => ErrorClass::Ambiguous,
+    };
     let refusal = Cooldown {
         closed,
         since: at(900),
         at: at(900),
         until: at(1100),
         times: 1,
-        class: ErrorClass::Capacity,
+        class,
         code: "Code".to_owned(),
         message: "no".to_owned(),
     };
