@@ -81,10 +81,6 @@ impl Scenario {
                 let launched = self.change(|world| world.ec2.machines.len());
                 (launched.to_string(), (*count).to_owned())
             }
-            ["looks", count] => {
-                let looks = self.change(|world| world.calls.looks);
-                (looks.to_string(), (*count).to_owned())
-            }
             ["launches", count] => {
                 let launches: BTreeSet<_> = self.change(|world| {
                     world.ec2.machines.iter().filter_map(|machine| machine.launch.clone()).collect()
