@@ -8,8 +8,8 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError, MadeApp,
-    SigningSecret, Unavailable,
+    AppAccount, AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError,
+    MadeApp, SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, check_code, code_mark};
 use muster_domain::observation::ProviderError;
@@ -106,7 +106,13 @@ impl<K: AppStore> AppSetup for App<K> {
             }
             _ => return Err(ConversionError::ProviderError(answer.trouble())),
         };
-        let organization = made.owner.filter(|owner| owner.kind != "User");
+        let owner = match made.owner {
+            Some(Owner { login: Some(login), kind }) if kind == "Organization" => {
+                AppAccount::Organization(login)
+            }
+            Some(Owner { login: Some(login), kind }) if kind == "User" => AppAccount::Person(login),
+            Some(_) | None => AppAccount::Other,
+        };
         Ok(MadeApp {
             credentials: AppCredentials {
                 app_id: made.id.to_string(),
@@ -117,7 +123,7 @@ impl<K: AppStore> AppSetup for App<K> {
                 private_key: made.pem,
                 made_by: Some(code_mark(code.expose())),
             },
-            organization: organization.and_then(|owner| owner.login),
+            owner,
         })
     }
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use axum::http::Method;
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError, SigningSecret,
-    Unavailable,
+    AppAccount, AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError,
+    SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, KeyProblem, code_mark};
 use muster_domain::observation::ProviderError;
@@ -98,7 +98,7 @@ async fn a_code_is_converted_and_its_app_kept() {
     let made = app.convert(&api, &code()).await.expect("an App");
     assert_eq!(fake.paths(), [format!("POST /api/v3{CONVERSION}")]);
     assert!(!fake.asked()[0].headers.contains_key("authorization"), "the code is all there is");
-    assert_eq!(made.organization.as_deref(), Some("acme"));
+    assert_eq!(made.owner, AppAccount::Organization("acme".to_owned()));
     let AppCredentials { app_id, client_id, slug, html_url, .. } = &made.credentials;
     assert_eq!((app_id.as_str(), slug.as_str()), ("31415", "muster-acme"));
     assert_eq!(client_id.as_deref(), Some("Iv23liAAAAAAAAAAAAAA"));
@@ -119,6 +119,28 @@ async fn a_code_is_converted_and_its_app_kept() {
     let body = key::pkcs1().expose_secret().lines().nth(3).expect("a line").to_owned();
     let printed = format!("{made:?} {app:?}");
     assert!(!printed.contains(&body) && !printed.contains(CANARY), "{printed}");
+}
+
+#[tokio::test]
+async fn the_owner_of_a_new_app_is_an_organization_a_person_or_another() {
+    for (owner, expected) in [
+        (
+            json!({ "login": "acme", "type": "Organization" }),
+            AppAccount::Organization("acme".to_owned()),
+        ),
+        (json!({ "login": "mira", "type": "User" }), AppAccount::Person("mira".to_owned())),
+        (json!({ "slug": "acme-corp", "name": "Acme" }), AppAccount::Other),
+        (json!({ "login": "acme" }), AppAccount::Other),
+        (Value::Null, AppAccount::Other),
+    ] {
+        let fake = Fake::start().await;
+        let mut answer = converted();
+        answer["owner"] = owner;
+        fake.on(Method::POST, CONVERSION, [reply(201, answer)]);
+        let made =
+            app_of(&Store::default()).convert(&format!("{}/api/v3/", fake.url), &code()).await;
+        assert_eq!(made.expect("an App").owner, expected);
+    }
 }
 
 #[tokio::test]

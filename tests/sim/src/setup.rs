@@ -3,8 +3,8 @@
 use muster_cloud::github::{AppOwner, GitHubError, HookPatch, Manifest};
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError, MadeApp,
-    SigningSecret, Unavailable,
+    AppAccount, AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError,
+    MadeApp, SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, Hook, KeyProblem, check_code, code_mark};
 use muster_domain::observation::ProviderError;
@@ -112,7 +112,11 @@ impl AppSetup for Door {
             let now = world.now;
             let made = world.github.truth.convert(code.expose(), now);
             let made = made.map_err(|_| ConversionError::UnknownCode)?;
-            let organization = made["owner"]["type"] == "Organization";
+            let login = text(&made["owner"]["login"]);
+            let owner = match made["owner"]["type"] == "Organization" {
+                true => AppAccount::Organization(login),
+                false => AppAccount::Person(login),
+            };
             Ok(MadeApp {
                 credentials: AppCredentials {
                     app_id: made["id"].to_string(),
@@ -123,7 +127,7 @@ impl AppSetup for Door {
                     private_key: text(&made["pem"]).into(),
                     made_by: Some(code_mark(code.expose())),
                 },
-                organization: organization.then(|| text(&made["owner"]["login"])),
+                owner,
             })
         })
         .await

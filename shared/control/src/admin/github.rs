@@ -11,7 +11,9 @@ use muster_domain::time::Time;
 use super::answers::{
     Answer, AppStatus, ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation,
 };
-use super::request::{AppId, ConnectApp, CreateApp, GithubRequest, HookOrder, Rotated};
+use super::request::{
+    AppId, ConnectApp, CreateApp, ExpectedOwner, GithubRequest, HookOrder, Rotated,
+};
 use super::resolve::told;
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::app_watch::AppWatch;
@@ -19,8 +21,8 @@ use crate::causes::with_causes;
 use crate::context::Ports;
 use crate::hidden::Hidden;
 use crate::ports::{
-    AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError, MadeApp,
-    Table as _, Unavailable, Write,
+    AppAccount, AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError,
+    MadeApp, Table as _, Unavailable, Write,
 };
 
 pub(super) const ONE: &str =
@@ -97,7 +99,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         by: &str,
         now: Time,
     ) -> Result<ShownGithub, AdminError> {
-        let CreateApp { code, api_url, replace } = request;
+        let CreateApp { code, api_url, replace, owner } = request;
         check_code(code.expose()).map_err(|NoCode| {
             bad("\"code\" is not one of GitHub's: it has letters, digits, \"-\" and \"_\" alone")
         })?;
@@ -107,6 +109,9 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         self.note("GitHub makes the App of a manifest", by, now).await?;
         let github = self.context.github;
         let made = github.convert(api_url, code).await.map_err(not_made)?;
+        if let Some(expected) = owner.as_ref().filter(|expected| !belongs(&made.owner, expected)) {
+            return Err(of_another(&made, expected));
+        }
         github.keep(&made.credentials).await.map_err(|error| not_kept(&made, &error))?;
         Ok(self.finish(Some(made.credentials.html_url), now).await)
     }
@@ -256,10 +261,53 @@ fn not_made(problem: ConversionError) -> AdminError {
     }
 }
 
+/// Whether an App belongs to the account that was asked for. GitHub's logins have no case.
+fn belongs(owner: &AppAccount, expected: &ExpectedOwner) -> bool {
+    match (owner, expected) {
+        (AppAccount::Organization(login), ExpectedOwner::Organization(name)) => {
+            login.eq_ignore_ascii_case(name)
+        }
+        (AppAccount::Person(_), ExpectedOwner::Person) => true,
+        _ => false,
+    }
+}
+
+/// Pools without an `entity` serve the App's owner, so an App of another account would start that account's jobs here. Its
+/// key is not stored.
+fn of_another(made: &MadeApp, expected: &ExpectedOwner) -> AdminError {
+    let owner = match &made.owner {
+        AppAccount::Organization(login) => format!("the organization {login}"),
+        AppAccount::Person(login) => format!("the personal account {login}"),
+        AppAccount::Other => "another account".to_owned(),
+    };
+    let (expected, sign_in) = match expected {
+        ExpectedOwner::Organization(name) => (name.clone(), format!("as an owner of {name}")),
+        ExpectedOwner::Person => ("a personal account".to_owned(), "with that account".to_owned()),
+    };
+    let app = &made.credentials;
+    let (slug, id, page) = (&app.slug, &app.app_id, made_settings(made));
+    AdminError::new(
+        AdminErrorCode::NotAllowed,
+        format!(
+            "GitHub created App {slug} ({id}) for {owner}, and it was asked for {expected}. The stack did not store its key. If you \
+             created it by mistake, delete it at {page}, sign in at GitHub {sign_in} and start again; if you did not, someone else \
+             on your machine used the page"
+        ),
+    )
+}
+
+fn made_settings(made: &MadeApp) -> String {
+    let organization = match &made.owner {
+        AppAccount::Organization(login) => Some(login.as_str()),
+        AppAccount::Person(_) | AppAccount::Other => None,
+    };
+    settings_page(&made.credentials.html_url, organization)
+}
+
 /// The App is there, and its key is gone: GitHub shows it once. Another one can be made.
 fn not_kept(made: &MadeApp, error: &Unavailable) -> AdminError {
     let app = &made.credentials;
-    let page = settings_page(&app.html_url, made.organization.as_deref());
+    let page = made_settings(made);
     let (slug, id, why) = (&app.slug, &app.app_id, with_causes(error));
     let message = format!(
         "GitHub made App {slug} ({id}), but its key could not be kept: {why}. Mend that, make a \

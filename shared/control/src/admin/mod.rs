@@ -33,8 +33,8 @@ pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode};
 pub use self::request::{
     AppId, AuditRequest, CanaryRequest, ConnectApp, CostsRequest, CreateApp, DeleteRequest,
-    GithubRequest, HookOrder, JobsRequest, LinesRequest, ListRequest, PoolsRequest, Request,
-    Rotated, SwitchRequest, To, VERSION, WaitsRequest, read,
+    ExpectedOwner, GithubRequest, HookOrder, JobsRequest, LinesRequest, ListRequest, PoolsRequest,
+    Request, Rotated, SwitchRequest, To, VERSION, WaitsRequest, read,
 };
 pub(crate) use self::resolve::told;
 pub use self::status::wanted;

@@ -324,6 +324,19 @@ pub struct CreateApp {
     /// An App that is kept and still answers is replaced.
     #[serde(default)]
     pub replace: bool,
+    /// The account that the App has to belong to; unchecked where it is not given.
+    #[serde(default)]
+    pub owner: Option<ExpectedOwner>,
+}
+
+/// The kind of account that an App has to belong to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpectedOwner {
+    /// This organization.
+    Organization(String),
+    /// A personal account: whoever is signed in at GitHub.
+    Person,
 }
 
 /// An App that is there.

@@ -24,8 +24,8 @@ pub use self::prices::{PriceList, SpotPrices};
 pub use self::queue::{Queue, QueueError};
 pub use self::receiver::Receiver;
 pub use self::setup::{
-    AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError, MadeApp,
-    SigningSecret,
+    AppAccount, AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError,
+    MadeApp, SigningSecret,
 };
 pub use self::table::{
     CommitError, Instances, JobGroup, Jobs, LaunchConditions, Launches, Operations, Page,

@@ -32,8 +32,19 @@ pub struct AppCredentials {
 pub struct MadeApp {
     /// What is kept of it.
     pub credentials: AppCredentials,
-    /// The organization that it belongs to; none of a person's.
-    pub organization: Option<String>,
+    /// The account that it belongs to.
+    pub owner: AppAccount,
+}
+
+/// The account that GitHub made an App for: whoever is signed in there decides that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AppAccount {
+    /// An organization, by its login.
+    Organization(String),
+    /// A personal account, by its login.
+    Person(String),
+    /// An enterprise, or an account that GitHub does not name.
+    Other,
 }
 
 /// Why a manifest's code became no App.
