@@ -10,7 +10,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date};
 use serde::{Deserialize, Serialize};
 
-use crate::app::{Host, Login};
+use crate::app::{Host, Login, Owner};
 use crate::simulate::Trial;
 use crate::words::read_span;
 
@@ -609,6 +609,15 @@ pub struct Of {
     /// Your own account: runners of single repositories
     #[arg(long)]
     pub user: bool,
+}
+
+impl From<Owner> for Of {
+    fn from(owner: Owner) -> Self {
+        match owner {
+            Owner::Organization(name) => Self { org: Some(name), user: false },
+            Owner::Person => Self { org: None, user: true },
+        }
+    }
 }
 
 #[derive(Clone, Debug, Args)]

@@ -87,21 +87,6 @@ pub fn served(action: &str, answer: &Answer) -> Called {
     Called::Failed(Failure::Service { action: action.to_owned(), code, said })
 }
 
-/// A request as it may be shown: without a key, and without a code that buys one.
-#[must_use]
-pub fn shown(request: &Value) -> Value {
-    match request {
-        Value::Object(fields) => {
-            let one = |(name, value): (&String, &Value)| {
-                let is_secret = matches!(name.as_str(), "private_key" | "code");
-                (name.clone(), if is_secret { Value::from("…") } else { shown(value) })
-            };
-            Value::Object(fields.iter().map(one).collect())
-        }
-        other => other.clone(),
-    }
-}
-
 /// What IAM calls an operation.
 #[must_use]
 pub fn action(call: &Call) -> String {

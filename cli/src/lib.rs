@@ -3,6 +3,7 @@
 
 pub mod app;
 pub mod args;
+pub mod display;
 pub mod doctor;
 pub mod failure;
 pub mod handbook;
@@ -12,6 +13,7 @@ pub mod money;
 pub mod name;
 pub mod page;
 pub mod queues;
+pub mod redact;
 pub mod session;
 pub mod setup;
 pub mod simulate;

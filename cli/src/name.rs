@@ -16,7 +16,7 @@ pub enum Name {
 /// A job or a run at GitHub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// `github.com`, or another.
+    /// `github.com` or a server, with its port where the address names one; lower case.
     pub host: String,
     /// `owner/repo`
     pub repository: String,
@@ -27,6 +27,21 @@ pub struct Address {
 }
 
 impl Address {
+    /// Checks that the address is at the GitHub of the stack. Credentials go to no other host, and what another host says of
+    /// a job means nothing here.
+    ///
+    /// # Errors
+    /// The sentence for the operator.
+    pub fn is_at(&self, github: &str) -> Result<(), String> {
+        if self.host.eq_ignore_ascii_case(github) {
+            return Ok(());
+        }
+        let Self { host, repository, .. } = self;
+        Err(format!(
+            "The address is at {host}, and this stack's GitHub is {github}: {repository} was not looked up."
+        ))
+    }
+
     /// Where GitHub's API is, and a path of it.
     /// Source: docs.github.com/en/enterprise-server/rest/overview/resources-in-the-rest-api
     #[must_use]
@@ -60,8 +75,9 @@ pub fn read(text: &str) -> Result<Name, String> {
 /// `HOST/OWNER/REPO/actions/runs/RUN[/attempts/N][/job/JOB]`, or the older `HOST/OWNER/REPO/runs/JOB`.
 fn address(rest: &str) -> Option<Address> {
     let path = rest.split(['?', '#']).next()?;
+    let (name, path) = path.split_once('/')?;
+    let host = host(name)?;
     let mut parts = path.split('/').filter(|part| !part.is_empty());
-    let host = parts.next()?.to_ascii_lowercase();
     let repository = format!("{}/{}", plain(parts.next()?)?, plain(parts.next()?)?);
     let rest: Vec<&str> = parts.collect();
     let number = |text: &str| text.parse::<u64>().ok();
@@ -75,6 +91,16 @@ fn address(rest: &str) -> Option<Address> {
         _ => return None,
     };
     (run.is_some() || job.is_some()).then_some(Address { host, repository, run, job })
+}
+
+/// A host as a browser shows it, with its port where there is one. No user part: `https://github.com@evil.example/` is at
+/// evil.example.
+fn host(text: &str) -> Option<String> {
+    let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    let is_host = !name.is_empty() && name.bytes().all(fits) && port.is_none_or(is_port);
+    is_host.then(|| text.to_ascii_lowercase())
 }
 
 /// What GitHub allows in the names of owners and repositories: nothing that would change a path.

@@ -5,7 +5,7 @@ use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
 };
 
-use crate::words::clean;
+use crate::display::{clean, fitted, width};
 
 /// Where it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,8 +174,10 @@ impl Page {
     pub fn cut(&mut self, parts: impl IntoIterator<Item = Text>) {
         let mut left = self.screen.width.map_or(usize::MAX, usize::from);
         let fits = |mut part: Text| {
-            part.text = part.text.chars().take(left).collect();
-            left -= part.text.chars().count();
+            let fitting = fitted(&part.text, left).len();
+            let is_whole = fitting == part.text.len();
+            part.text.truncate(fitting);
+            left = if is_whole { left.saturating_sub(width(&part.text)) } else { 0 };
             part
         };
         let parts: Vec<Text> = parts.into_iter().map(fits).collect();

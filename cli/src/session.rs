@@ -39,6 +39,7 @@ use serde_json::{Value, json};
 
 use crate::app::door::{Asked, Reply};
 use crate::args::{Command, Doctor, Listing, Muster, Order, Switch};
+use crate::display::escaped_json;
 use crate::failure::Failure;
 use crate::lists::Pages;
 use crate::name::of_runner;
@@ -59,14 +60,19 @@ pub trait World {
     async fn stack(&mut self) -> Result<String, Failure>;
     /// The stack is not there: takes the only other one, or says what there is.
     async fn other_stack(&mut self) -> Result<(), Failure>;
-    /// GitHub's answer to a GET; none when it shows no such thing.
+    /// GitHub's answer to a GET; none when it shows no such thing. The operator's token is sent along, so `address` has to be
+    /// at the stack's GitHub.
     async fn github(&mut self, address: &str) -> Result<Option<Value>, Failure>;
+    /// The GitHub that the operator usually works with: `GH_HOST`, else github.com.
+    fn usual_github(&self) -> String;
     /// A file's text.
     fn read_file(&mut self, path: &str) -> Result<String, Failure>;
     /// Whether somebody sits at a terminal.
     fn is_attended(&self) -> bool;
-    /// Tells the person something.
+    /// Writes text to stderr. Whatever a terminal would obey in it is removed.
     fn say(&mut self, text: &str);
+    /// Writes a page to stderr, with its colours.
+    fn show(&mut self, page: &str);
     /// Writes what is known so far to stdout.
     fn print(&mut self, text: &str);
     /// Shows this instead of what was shown before. For a terminal.
@@ -109,8 +115,10 @@ pub trait World {
     fn close(&mut self);
     /// Serves pages until the person has enough, or nobody has looked at one for an hour.
     async fn serve(&mut self, serving: Serving) -> Result<(), Failure>;
-    /// Opens an address in the person's browser. False: there is none.
+    /// Opens a public address in the operator's browser. False: there is none.
     fn browse(&mut self, address: &str) -> bool;
+    /// Opens an address with a secret in it, which no other user of the machine sees. False: there is no browser.
+    fn browse_privately(&mut self, address: &str) -> bool;
     /// Bytes that cannot be guessed.
     fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure>;
 }
@@ -139,8 +147,13 @@ pub enum Visit {
 /// # Errors
 /// Why it was not done.
 pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Result<String, Failure> {
-    let mut session =
-        Session { world, screen, json: args.global.json, again: "muster github create" };
+    let mut session = Session {
+        world,
+        screen,
+        json: args.global.json,
+        again: "muster github create",
+        github: None,
+    };
     match args.command.unwrap_or(Command::Status) {
         Command::Status => session.status().await,
         Command::Doctor(Doctor { canary: true, order, .. }) => session.canary(&order).await,
@@ -196,8 +209,10 @@ struct Session<'a, W> {
     world: &'a mut W,
     screen: Screen,
     json: bool,
-    /// What goes on where somebody stopped.
+    /// The command that continues after an interruption.
     again: &'static str,
+    /// The host of the stack's GitHub, once it is known.
+    github: Option<String>,
 }
 
 /// What the function says when it says no. The code is a text: another release may have others.
@@ -474,5 +489,5 @@ fn read<T: DeserializeOwned>(what: &'static str, answer: Value) -> Result<T, Fai
 }
 
 fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
+    escaped_json(&format!("{value:#}\n"))
 }

@@ -1,6 +1,6 @@
 //! Rows for a spreadsheet.
 
-use crate::words::clean;
+use crate::display::clean;
 
 /// Comma-separated values, as RFC 4180 has them.
 #[derive(Clone, Debug, Default)]

@@ -62,17 +62,6 @@ pub fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// The text without what a terminal would obey: others choose the names of jobs, and EC2 words its errors.
-#[must_use]
-pub fn clean(text: &str) -> String {
-    text.chars().map(|one| if is_shown(one) { one } else { ' ' }).collect()
-}
-
-/// Not a control character, and no mark that reverses the line.
-fn is_shown(one: char) -> bool {
-    !one.is_control() && !matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,10 +81,5 @@ mod tests {
         let now = at("2026-11-25T08:10:00Z");
         assert_eq!(moment(at("2026-11-25T07:02:41.5Z"), now), "07:02:41.500");
         assert_eq!(minute(now), "2026-11-25 08:10 UTC");
-    }
-
-    #[test]
-    fn a_terminal_obeys_no_name() {
-        assert_eq!(clean("a\u{1b}[2J\tb\n\u{202e}c 👷"), "a [2J b  c 👷");
     }
 }

@@ -147,7 +147,7 @@ class Stack:
                 return {}
 
     def answer_github(self, request):
-        if request["hook"] == "test":
+        if request.get("hook") == "test":
             wrong = "GitHub's \"ping\" was answered 401: save the secret in the App's settings"
             return {"version": 1, "ok": True, "wrong": wrong, "tested": {"event": "ping", "status": 401, "at": "2026-11-21T00:00:00Z"}}
         return {

@@ -4,8 +4,11 @@ Screenshots land in SCREENSHOTS, if that is set.
 """
 
 import contextlib
+import http.server
 import os
 import pathlib
+import tempfile
+import threading
 import unittest
 
 from axe_playwright_python.sync_playwright import Axe
@@ -58,11 +61,16 @@ class Ui(unittest.TestCase):
         cls.left = contextlib.ExitStack()
         cls.addClassCleanup(cls.left.close)
         entry, _ = cls.left.enter_context(pages.muster(function.serve(cls.stack), *cls.flags))
-        cls.base = entry.partition("/enter")[0]
         cls.browser = cls.left.enter_context(pages.browser())
         context = cls.browser.new_context()
-        answer = context.new_page().goto(entry)
-        assert answer.status == 200, answer.status
+        page = context.new_page()
+        # As the command opens it: from a file that leads on to the address.
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "open.html"
+            file.write_text(f'<meta http-equiv="refresh" content="0; url={entry}">')
+            page.goto(file.as_uri())
+            page.get_by_role("heading", name="Overview").wait_for()
+        cls.base = page.url.rstrip("/")
         cls.cookie = context.storage_state()
         context.close()
 
@@ -231,7 +239,7 @@ class Used(Ui):
             self.assertIn("GitHub repeats the newest delivery", page.locator("main").inner_text())
             page.get_by_role("button", name="Send it again").click()
             self.assertIn("was answered 401", page.get_by_role("status").last.inner_text())
-            self.assertEqual([one["hook"] for one in self.stack.asked if one["action"] == "github" and one["hook"]], ["test"])
+            self.assertEqual([one["hook"] for one in self.stack.asked if one["action"] == "github" and one.get("hook")], ["test"])
 
     def test_a_pool_file_is_changed_behind_its_difference(self):
         with self.page() as page:
@@ -263,6 +271,36 @@ class Strangers(Ui):
         context.close()
         self.assertFalse(any(asked["action"] == "switch" for asked in self.stack.asked))
 
+    def test_a_page_on_another_port_gets_no_cookie(self):
+        heard = []
+
+        class Page(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                heard.append((self.path, self.headers.get("cookie")))
+                body = f'<img src="{base}/go?name=https%3A%2F%2Fevil.example%2Fa%2Fb%2Factions%2Fruns%2F1">'.encode()
+                self.send_response(200)
+                self.send_header("content-type", "text/html")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        base = self.base
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        context = self.browser.new_context(storage_state=self.cookie)
+        self.addCleanup(context.close)
+        page = context.new_page()
+        # It even knows the secret path.
+        page.goto(f"http://127.0.0.1:{server.server_address[1]}/", wait_until="networkidle")
+        self.assertEqual(page.locator("img").evaluate("image => image.naturalWidth"), 0)
+        self.assertIn(("/", None), heard)
+        self.assertEqual([cookie for _, cookie in heard if cookie], [])
+
 
 class Broken(Ui):
     def test_the_last_answer_stays_when_there_is_no_newer_one(self):
@@ -282,7 +320,7 @@ class ReadOnly(Ui):
         with self.page() as page:
             for path in ("/", "/pools", f"/machines/{MACHINE}"):
                 self.open(page, path)
-                self.assertEqual(page.locator("form[method=post], a[href^='/confirm/']").count(), 0)
+                self.assertEqual(page.locator("form[method=post], a[href*='/confirm/']").count(), 0)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-//! The page on this machine that sends the browser to GitHub, and takes what GitHub sends back.
+//! The page on this machine that sends the browser to GitHub and receives GitHub's answer.
 //!
 //! A program without a public address gets the answer of a manifest by a redirect to the loopback
-//! interface (RFC 8252, 7.3). Anything on this machine and any page in a browser may knock there,
-//! so nothing is given or taken without a secret that only the right browser has: the page has a
-//! path that cannot be guessed, and GitHub's answer brings back the page's `state`.
+//! interface (RFC 8252, 7.3). Every user and program of this machine, and every page in a browser, can
+//! send requests there. So each step needs a secret that only the operator's browser has: the page has
+//! a path that cannot be guessed and is shown once, and GitHub's answer brings back the page's `state`.
 
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 
 use super::{Host, Owner};
 
-/// Where GitHub sends the browser back to.
+/// The path that GitHub sends the browser back to.
 const CREATED: &str = "/created";
 
 /// A request.
@@ -30,18 +30,18 @@ pub struct Reply {
     pub body: String,
 }
 
-/// What a request comes to.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// Answer this, and wait on.
+    /// Answer this, and continue to wait.
     Reply(Reply),
-    /// GitHub made the App. The browser waits for an answer, and nobody else gets one.
+    /// GitHub created the App. The browser waits for an answer.
     Code(String),
-    /// It did not. The browser gets this, and it is over.
+    /// GitHub did not. The browser gets this answer, and the wait ends.
     Refused(Reply),
 }
 
-/// The page, for one use.
+/// The page, for one App.
 #[derive(Clone, Debug)]
 pub struct Door {
     port: u16,
@@ -52,6 +52,8 @@ pub struct Door {
     host: String,
     owner: Owner,
     manifest: Value,
+    /// Whether the page, and with it its `state`, was shown.
+    is_shown: bool,
 }
 
 impl Door {
@@ -66,78 +68,78 @@ impl Door {
             host: host.address().to_owned(),
             owner: owner.clone(),
             manifest: Value::Null,
+            is_shown: false,
         }
     }
 
-    /// With what GitHub is to make.
+    /// Adds the description of the App.
     #[must_use]
     pub fn with(self, manifest: Value) -> Self {
         Self { manifest, ..self }
     }
 
-    /// What the person opens.
+    /// The address of the page.
     #[must_use]
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}{}", self.port, self.path)
     }
 
-    /// Where GitHub sends the browser.
+    /// The address that GitHub sends the browser to.
     #[must_use]
     pub fn redirect(&self) -> String {
         format!("http://127.0.0.1:{}{CREATED}", self.port)
     }
 
-    /// A request, judged.
-    pub fn meets(&self, asked: &Asked) -> Met {
+    /// Judges a request.
+    pub fn meets(&mut self, asked: &Asked) -> Met {
         // A page of another name that resolves to this machine could read what it gets (DNS
         // rebinding).
         if asked.host != format!("127.0.0.1:{}", self.port) {
-            return Met::Reply(said(421, "This page answers to its own address only."));
+            return Met::Reply(said(421, "This page is served at its own address only."));
         }
         if asked.method != "GET" {
-            return Met::Reply(said(405, "There is nothing to send here."));
+            return Met::Reply(said(405, "This page accepts no data."));
         }
         let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
         if same(path, &self.path) {
-            return Met::Reply(self.page());
+            return Met::Reply(match std::mem::replace(&mut self.is_shown, true) {
+                false => self.page(),
+                true => said(410, SHOWN),
+            });
         }
         if path == CREATED {
             return self.created(query);
         }
-        Met::Reply(said(404, "There is nothing here."))
+        Met::Reply(said(404, "There is no such page."))
     }
 
     fn created(&self, query: &str) -> Met {
         if !same(&field(query, "state").unwrap_or_default(), &self.state) {
-            let text = "This does not come from the page that muster opened: its state is another one. Nothing was done.";
+            let text = "This request does not come from the page that muster opened: its state is a different one. Nothing was done.";
             return Met::Reply(said(403, text));
         }
         match field(query, "code").filter(|code| is_code(code)) {
             Some(code) => Met::Code(code),
-            None => {
-                Met::Refused(said(400, "GitHub made no App. The terminal says how to try again."))
-            }
+            None => Met::Refused(said(
+                400,
+                "GitHub created no App. The terminal says how to try again.",
+            )),
         }
     }
 
-    /// The code in an address that the person pastes: the browser was on another machine.
+    /// Reads the code from an address that the operator pastes: the browser was on another machine.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// Why it is not accepted.
     pub fn pasted(&self, address: &str) -> Result<String, String> {
         let query = address.split_once('?').map_or("", |(_, query)| query);
-        let asked = Asked {
-            method: "GET".to_owned(),
-            target: format!("{CREATED}?{query}"),
-            host: format!("127.0.0.1:{}", self.port),
-        };
-        match self.meets(&asked) {
+        match self.created(query) {
             Met::Code(code) => Ok(code),
             Met::Reply(reply) | Met::Refused(reply) => Err(reply.text()),
         }
     }
 
-    /// What is made, for whom and why, and one button.
+    /// Describes the App and its permissions, with one button.
     fn page(&self) -> Reply {
         let rights = self
             .owner
@@ -147,14 +149,21 @@ impl Door {
         let name = self.manifest["name"].as_str().unwrap_or_default();
         let body = format!(
             "<h1>A GitHub App for Muster</h1>\
-             <p><b>{name}</b> will belong to <b>{owner}</b> at {host}. It is private, and GitHub asks you once more there.</p>\
-             <ul><li>the event <code>workflow_job</code> – hears of each job</li>{rights}</ul>\
-             <p>Its key goes from GitHub into your AWS account, and to no other place.</p>\
+             <p><b>{name}</b> will belong to <b>{owner}</b> at {host}. It is private, and GitHub asks you to confirm it there.</p>\
+             <ul><li>the event <code>workflow_job</code> – reports each job</li>{rights}</ul>\
+             <p>Its key goes from GitHub into your AWS account and nowhere else.</p>\
+             <p><b>First sign in to <a href=\"{host}\" target=\"_blank\" rel=\"noreferrer\">{host}</a> in this browser{sign_in}, \
+             including single sign-on if your organization uses it.</b> GitHub drops this form when you are not signed in, and shows \
+             an empty one.</p>\
              <form action=\"{form}?state={state}\" method=\"post\">\
              <input type=\"hidden\" name=\"manifest\" value=\"{manifest}\">\
              <button>Go to GitHub</button></form>",
             name = escaped(name),
             owner = escaped(self.owner.told()),
+            sign_in = match &self.owner {
+                Owner::Organization(name) => format!(" as an owner of {}", escaped(name.as_str())),
+                Owner::Person => " with that account".to_owned(),
+            },
             host = escaped(&self.host),
             rights = rights.concat(),
             form = escaped(&self.form),
@@ -166,26 +175,29 @@ impl Door {
 }
 
 impl Reply {
-    /// The browser goes on to another page.
+    /// Sends the browser to another page.
     #[must_use]
     pub fn to(address: &str) -> Self {
-        let mut reply = said(303, "The App is made.");
+        let mut reply = said(303, "The App is created.");
         reply.headers.push(("location", address.to_owned()));
         reply
     }
 
-    /// It failed after GitHub's answer.
+    /// A failure after GitHub's answer.
     #[must_use]
     pub fn failed(why: &str) -> Self {
         said(502, &format!("It did not work; the terminal has more. {why}"))
     }
 
-    /// Its sentence.
+    /// The sentence of the page.
     fn text(&self) -> String {
         let text = self.body.split("<p>").nth(1).and_then(|rest| rest.split("</p>").next());
         text.unwrap_or_default().to_owned()
     }
 }
+
+const SHOWN: &str = "This page was shown already, and it is shown once: it contains a secret. If you did not open it, someone else on \
+                     this machine did. Stop muster with Ctrl-C and run it again.";
 
 fn said(status: u16, text: &str) -> Reply {
     html(status, &format!("<p>{}</p>", escaped(text)), "'none'")
@@ -210,18 +222,18 @@ fn html(status: u16, body: &str, form: &str) -> Reply {
     Reply { status, headers, body }
 }
 
-/// Compares without telling by its time how much is right.
+/// Compares in constant time.
 fn same(given: &str, wanted: &str) -> bool {
     given.as_bytes().ct_eq(wanted.as_bytes()).into()
 }
 
-/// A value of a query. GitHub's codes and our states need no decoding.
+/// Returns a value of a query. GitHub's codes and our states need no decoding.
 fn field(query: &str, name: &str) -> Option<String> {
     let fields = query.split('&').filter_map(|field| field.split_once('='));
     fields.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
 }
 
-/// It becomes a part of a path at GitHub.
+/// Whether a text is a code: it becomes a part of a path at GitHub.
 fn is_code(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     (1..=200).contains(&text.len()) && text.chars().all(is_plain)

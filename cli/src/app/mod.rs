@@ -1,4 +1,4 @@
-//! The GitHub App: for whom it is made, what GitHub's form gets, and what the account says of it.
+//! The GitHub App: its owner, its host, and the manifest that GitHub's form gets.
 
 pub mod door;
 
@@ -44,7 +44,8 @@ impl Host {
         &self.0
     }
 
-    fn name(&self) -> &str {
+    /// The host, with its port where it has one.
+    pub(crate) fn name(&self) -> &str {
         self.0.split_once("://").map_or("", |(_, name)| name)
     }
 
@@ -83,11 +84,11 @@ impl Login {
     }
 }
 
-/// Whose App it is.
+/// The account that an App belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Organization(Login),
-    /// Whoever is logged in at GitHub.
+    /// The personal account that is signed in at GitHub.
     Person,
 }
 

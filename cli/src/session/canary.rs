@@ -36,7 +36,7 @@ impl<W: World> Session<'_, W> {
             }))
         };
         let plan: OrderedCanary = read("canary", self.answer(&request(true)).await?)?;
-        self.world.say(views::plan(&plan, self.screen).trim_end());
+        self.world.show(views::plan(&plan, self.screen).trim_end());
         self.agreed(order.yes, "Start it?")?;
         self.world.hold().await;
         let ordered: OrderedCanary = read("canary", self.answer(&request(false)).await?)?;

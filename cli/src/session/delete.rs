@@ -31,7 +31,7 @@ impl<W: World> Session<'_, W> {
         if order.dry_run {
             return Ok(if self.json { pretty(&answer) } else { plan });
         }
-        self.world.say(plan.trim_end());
+        self.world.show(plan.trim_end());
         let Order { reason, by } = self.order(&order.order, "Why is it to end?")?;
         self.agreed_to_end(order, &name)?;
         let answer = self.answer(&request(&reason.unwrap_or_default(), by, false)).await?;

@@ -94,6 +94,7 @@ impl<W: World> Session<'_, W> {
 
     async fn get(&mut self, address: &Address, path: &str) -> Result<Value, Failure> {
         let Address { host, repository, .. } = address;
+        address.is_at(&self.github_host().await).map_err(Failure::Usage)?;
         self.world.github(&address.api(path)).await?.ok_or_else(|| {
             Failure::Unknown(format!(
                 "No job that waits or runs has that address, and {host} does not show {repository}{path} to you. With the \

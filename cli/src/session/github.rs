@@ -61,6 +61,19 @@ impl<W: World> Session<'_, W> {
         read("github", answer)
     }
 
+    /// Returns the host of the stack's GitHub: that of its App, or the operator's usual one while GitHub does not say. The
+    /// operator's token goes to no other host.
+    pub(super) async fn github_host(&mut self) -> String {
+        if let Some(host) = &self.github {
+            return host.clone();
+        }
+        let app = self.github_now().await.ok().and_then(|now| now.app);
+        let host = app.and_then(|app| Some(app.html_url.split('/').nth(2)?.to_owned()));
+        let host =
+            host.filter(|host| !host.is_empty()).unwrap_or_else(|| self.world.usual_github());
+        self.github.insert(host).clone()
+    }
+
     pub(super) async fn github_create(
         &mut self,
         order: &CreateApp,
@@ -69,14 +82,15 @@ impl<W: World> Session<'_, W> {
         let now = self.github_now().await?;
         let is_shown = match &now.app {
             Some(app) if !order.replace => {
+                is_owned(app, &order.of)?;
                 self.world.say(&format!("✓ App {} is connected", views::named(app)));
                 false
             }
-            // GitHub did not say. A second App would be made, and not taken.
+            // A second App would be created, and refused.
             None if !now.unknown.is_empty() => {
                 let why = now.unknown.join("; ");
                 return Err(Failure::Unknown(format!(
-                    "Whether there is an App is not known: {why}"
+                    "It is not known whether the stack has an App: {why}"
                 )));
             }
             Some(_) | None => self.make_app(order, by, &now).await?,
@@ -99,28 +113,29 @@ impl<W: World> Session<'_, W> {
             return Err(Failure::Unknown(NO_ADDRESS.to_owned()));
         };
         let owner = self.owner(&order.of, &order.github).await?;
+        let order = &CreateApp { of: owner.clone().into(), ..order.clone() };
         let port = self.world.listen().await?;
         let (path, state) = (self.world.random::<16>()?, self.world.random::<32>()?);
         let door = Door::new(port, &path, &state, &owner, &order.github);
         let stack = self.world.stack().await?;
         let manifest = manifest(&stack, &owner, webhook, &door.redirect());
-        let door = door.with(manifest);
+        let mut door = door.with(manifest);
         let address = door.address();
-        let is_open = !order.no_browser && self.world.browse(&address);
+        let is_open = !order.no_browser && self.world.browse_privately(&address);
         self.world.say(&views::invitation(&owner, &address, port, is_open));
         if order.no_browser {
             let link = owner.link(new, &order.github);
             self.world.say(&views::other_ways(&link));
         }
-        let outcome = self.through(&door, order, by, now).await;
+        let outcome = self.through(&mut door, order, by, now).await;
         self.world.close();
         outcome
     }
 
-    /// Waits at the door for GitHub's answer.
+    /// Waits for GitHub's answer.
     async fn through(
         &mut self,
-        door: &Door,
+        door: &mut Door,
         order: &CreateApp,
         by: Option<&str>,
         now: &ShownGithub,
@@ -136,7 +151,7 @@ impl<W: World> Session<'_, W> {
                 },
                 Visit::Nobody => {
                     let said =
-                        "GitHub made no App within an hour. To try again: muster github create";
+                        "GitHub created no App within an hour. To try again: muster github create";
                     return Err(Failure::Ended(said.to_owned()));
                 }
             };
@@ -146,7 +161,7 @@ impl<W: World> Session<'_, W> {
                     self.world.reply(reply).await;
                     let again = self.again;
                     return Err(Failure::Ended(format!(
-                        "GitHub made no App. To try again: {again}"
+                        "GitHub created no App. To try again: {again}"
                     )));
                 }
                 Met::Code(code) => return self.answer_code(&code, order, by).await.map(|()| true),
@@ -173,8 +188,8 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// Hands GitHub's code to the account, which gets the key for it. Returns where the App is
-    /// installed.
+    /// Hands GitHub's code to the function, which exchanges it for the key if the App belongs to the account asked for.
+    /// Returns the address where the App is installed.
     async fn take_code(
         &mut self,
         code: &str,
@@ -182,12 +197,16 @@ impl<W: World> Session<'_, W> {
         by: Option<&str>,
     ) -> Result<String, Failure> {
         let mut create = json!({ "code": code, "api_url": order.github.api() });
+        create["owner"] = match &order.of.org {
+            Some(name) => json!({ "organization": name.as_str() }),
+            None => json!("person"),
+        };
         if order.replace {
             create["replace"] = json!(true);
         }
         let request = asks("create", &create, by);
         let answer = match self.answer(&request).await {
-            // The code holds once. Whoever took it knows that, and answers again.
+            // The code works once. The function that used it recognizes it, and answers again.
             Err(Failure::NoAnswer { .. }) => match self.answer(&request).await {
                 Err(Failure::NoAnswer { .. }) => return Err(lost()),
                 answer => answer?,
@@ -251,8 +270,15 @@ impl<W: World> Session<'_, W> {
         if !self.world.is_attended() {
             return Err(Failure::Usage(WHOSE.to_owned()));
         }
-        let address = format!("{}/user/memberships/orgs?state=active&per_page=100", host.api());
-        let answer = self.world.github(&address).await.ok().flatten().unwrap_or_default();
+        // There is no App yet that would say where the token may go.
+        let answer = match host.name().eq_ignore_ascii_case(&self.world.usual_github()) {
+            true => {
+                let path = "user/memberships/orgs?state=active&per_page=100";
+                let address = format!("{}/{path}", host.api());
+                self.world.github(&address).await.ok().flatten().unwrap_or_default()
+            }
+            false => Value::Null,
+        };
         let all = answer.as_array().map(Vec::as_slice).unwrap_or_default();
         let owned = all.iter().filter(|one| one["role"] == "admin");
         let names: Vec<&str> =
@@ -417,6 +443,20 @@ pub(super) const WHOSE: &str =
     "Say whose App it is to be: --org ORG, or --user for your own repositories.";
 const NO_ADDRESS: &str =
     "The stack does not know its webhook's address; its release may be an older one.";
+
+/// Checks that the App that is connected belongs to the organization asked for, if one was.
+fn is_owned(app: &ShownApp, of: &Of) -> Result<(), Failure> {
+    let (Some(asked), Some(owner)) = (&of.org, &app.owner) else { return Ok(()) };
+    let asked = asked.as_str();
+    if owner.eq_ignore_ascii_case(asked) {
+        return Ok(());
+    }
+    let named = views::named(app);
+    Err(Failure::Usage(format!(
+        "The stack's App is {named}, not one of {asked}. Leave out --org to keep it, or replace it: muster github create --org \
+         {asked} --replace"
+    )))
+}
 
 fn lost() -> Failure {
     Failure::Ended(views::LOST_CODE.to_owned())

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::find::Found;
 use super::{Session, World, read};
 use crate::args::Logs;
+use crate::display::escaped_json;
 use crate::failure::Failure;
 use crate::views::logs::{self, Line, Source};
 
@@ -119,7 +120,7 @@ impl<W: World> Session<'_, W> {
 
     fn log_text(&self, lines: &[Line]) -> String {
         if self.json {
-            return lines.iter().map(|line| format!("{}\n", line.text)).collect();
+            return lines.iter().map(|line| escaped_json(&line.text) + "\n").collect();
         }
         logs::page(lines, self.world.now(), self.screen)
     }

@@ -107,7 +107,7 @@ impl<W: World> Session<'_, W> {
         order: &Order,
         yes: bool,
     ) -> Result<String, Failure> {
-        self.world.say(views::pools::changes(told, self.screen).trim_end());
+        self.world.show(views::pools::changes(told, self.screen).trim_end());
         // The first file is applied even if it says what the parameters say.
         if !told.diff.is_empty() || told.pools_version == 0 {
             self.agreed(yes, "Apply this?")?;

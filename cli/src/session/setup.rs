@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::github::WHOSE;
 use super::{Session, World};
-use crate::app::Owner;
 use crate::args::{CreateApp, Of, Parameters, Setup, plain};
 use crate::doctor::facts::account::Concurrency;
 use crate::failure::Failure;
@@ -64,7 +63,7 @@ impl<W: World> Session<'_, W> {
             }
         }
         self.world.stage("GitHub App");
-        let of = owner.map_or_else(|| order.of.clone(), of);
+        let of = owner.map_or_else(|| order.of.clone(), Of::from);
         let create = CreateApp {
             of,
             github: order.github.clone(),
@@ -420,13 +419,6 @@ fn reserved(account: Option<Concurrency>, reserve: Option<u64>) -> String {
         (None, None) => "! nothing is reserved for the webhook: lambda:GetAccountSettings is denied, so the account's concurrency \
                          is unknown"
             .to_owned(),
-    }
-}
-
-fn of(owner: Owner) -> Of {
-    match owner {
-        Owner::Organization(name) => Of { org: Some(name), user: false },
-        Owner::Person => Of { org: None, user: true },
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ui`: pages in a browser.
 
-use muster_control::admin::answers::{Overview, ShownGithub};
-use muster_control::admin::{GithubRequest, Request};
+use muster_control::admin::Request;
+use muster_control::admin::answers::Overview;
 
 use super::{Session, World};
 use crate::args::Ui;
@@ -24,13 +24,5 @@ impl<W: World> Session<'_, W> {
         };
         self.world.serve(Serving { about, port, opens: !no_open, by }).await?;
         Ok(String::new())
-    }
-
-    /// Where the pages of jobs are. A stack whose App cannot be asked about is most likely of github.com.
-    async fn github_host(&mut self) -> String {
-        let asked = self.asked("github", Request::Github(GithubRequest::default())).await;
-        let app = asked.ok().and_then(|shown: ShownGithub| shown.app);
-        let host = app.and_then(|app| Some(app.html_url.split('/').nth(2)?.to_owned()));
-        host.unwrap_or_else(|| "github.com".to_owned())
     }
 }

@@ -65,7 +65,7 @@ impl<W: World> Session<'_, W> {
             self.dropped(&set).await;
             return Ok(page);
         }
-        self.world.say(page.trim_end());
+        self.world.show(page.trim_end());
         if let Err(failure) = self.agreed(order.yes, "Apply this?") {
             self.dropped(&set).await;
             return Err(failure);

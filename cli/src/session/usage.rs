@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{Session, World, pretty, read};
 use crate::args::{Costs, Since};
+use crate::display::escaped_json;
 use crate::failure::Failure;
 use crate::views;
 
@@ -85,7 +86,7 @@ impl<W: World> Session<'_, W> {
             match (self.json, csv) {
                 (true, _) => {
                     let text: String = wanted.map(|line| format!("{}\n", json!(line))).collect();
-                    self.world.print(&text);
+                    self.world.print(&escaped_json(&text));
                 }
                 (_, true) => self.world.print(&views::lines::csv(wanted)),
                 _ => lines.extend(wanted),

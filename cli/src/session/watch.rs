@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::find::Found;
 use super::logs::Reader;
 use super::{Session, World, read};
+use crate::display::escaped_json;
 use crate::failure::Failure;
 use crate::views::logs::{Line, Source, is_news};
 use crate::views::watch::{self, Followed};
@@ -141,7 +142,7 @@ impl<W: World> Session<'_, W> {
         if !told.contains(&news.to_string()) {
             told.clear();
             told.insert(news.to_string());
-            self.world.print(&format!("{answer}\n"));
+            self.world.print(&escaped_json(&format!("{answer}\n")));
         }
     }
 

@@ -1,9 +1,12 @@
-//! Who may come to the pages, and with what.
+//! Access control of the pages.
 //!
-//! Anything on this machine and any page in its browser may knock at a port of the loopback
-//! interface. So the whole `Host` is compared (a foreign name may resolve to this machine: DNS
-//! rebinding), whoever comes has the cookie that the printed address gave to one browser, and what
-//! changes something brings back the token of the very form that was shown.
+//! Every user and program of this machine, and every page in its browser, can send requests to a port
+//! of the loopback interface. So the whole `Host` is compared (a foreign name may resolve to this
+//! machine: DNS rebinding), a request needs the cookie that one browser got for the entry address, and
+//! an order needs the token of the form that was shown.
+//!
+//! Cookies know no ports: a browser sends one of 127.0.0.1 to every server there. All pages therefore
+//! live below a path that cannot be guessed, and the cookie is limited to that path.
 
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
@@ -11,49 +14,51 @@ use subtle::ConstantTimeEq as _;
 use super::fields::Fields;
 use super::order::Order;
 
-/// What gives the cookie, once.
+/// The path that gives a browser the cookie, once.
 pub const ENTER: &str = "/enter";
 
-/// A request, as far as the door looks at it.
+/// The parts of a request that decide about access.
 #[derive(Clone, Debug, Default)]
 pub struct Knock {
     pub method: String,
     pub path: String,
     pub query: String,
-    /// Each of them: two would mean two things to two readers.
+    /// Each `Host` header: two would mean two things to two readers.
     pub hosts: Vec<String>,
     pub cookies: Vec<String>,
     pub origins: Vec<String>,
-    /// What the browser says of where the request comes from. Not every browser does.
+    /// `Sec-Fetch-Site`. Not every browser sends it.
     pub site: Option<String>,
-    /// What a form sent.
+    /// The fields of a form.
     pub form: Fields,
 }
 
-/// Who was let in.
+/// A request that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admitted {
-    /// The browser that has the printed address. It gets the cookie, and the address is used up.
+    /// The browser that has the entry address. It gets the cookie, and the address is used up.
     Enters,
-    /// Somebody who looks.
+    /// Reads a page.
     Looks,
-    /// Somebody who wants to know what this would do, and sends a whole file with it.
+    /// Asks what this order would do; a whole file comes with it.
     Drafts(Order),
-    /// Somebody who confirmed this.
+    /// Gives an order that was confirmed.
     Orders(Order),
 }
 
-/// Who was not, and why.
+/// A request that was not let in, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub status: u16,
     pub why: &'static str,
 }
 
-/// The door of one process.
+/// The access control of one process.
 pub struct Door {
     port: u16,
-    /// What the next browser brings; none while that is used up.
+    /// The path above all pages, such as `/1f…`.
+    root: String,
+    /// What the next browser has to send; none once that is used up.
     entry: Option<String>,
     session: String,
     key: hmac::Key,
@@ -61,14 +66,16 @@ pub struct Door {
 }
 
 impl Door {
-    /// A door at a port, that nobody can enter yet.
+    /// Access control at a port. `secrets` are a path, a session and a key; no browser can enter yet.
     #[must_use]
-    pub fn new(port: u16, session: [u8; 32], key: [u8; 32], is_read_only: bool) -> Self {
+    pub fn new(port: u16, secrets: [[u8; 32]; 3], is_read_only: bool) -> Self {
+        let [root, session, key] = secrets;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
-        Self { port, entry: None, session: hex(&session), key, is_read_only }
+        let root = format!("/{}", hex(&root));
+        Self { port, root, entry: None, session: hex(&session), key, is_read_only }
     }
 
-    /// Another address that lets one browser in; the one before is good no more.
+    /// Returns an address that lets one browser in. The one before is no longer valid.
     pub fn invite(&mut self, entry: [u8; 32]) -> String {
         let entry = hex(&entry);
         let address = format!("http://127.0.0.1:{}{ENTER}?{entry}", self.port);
@@ -76,19 +83,34 @@ impl Door {
         address
     }
 
-    /// The header that gives a browser its cookie. Cookies know no ports, hence the name.
+    /// Returns the header that gives a browser its cookie. It names the port, so that two of these
+    /// commands do not overwrite each other's.
     #[must_use]
     pub fn cookie(&self) -> String {
-        format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name(), self.session)
+        let (name, root) = (self.cookie_name(), &self.root);
+        format!("{name}={}; HttpOnly; SameSite=Strict; Path={root}", self.session)
     }
 
-    /// What the form of an order brings back.
+    /// The path above all pages.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The path of a page without the secret path above it; none for any other path.
+    #[must_use]
+    pub fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let (root, page) = path.split_at_checked(self.root.len())?;
+        (same(root, &self.root) && page.starts_with('/')).then_some(page)
+    }
+
+    /// Returns the token that the form of an order sends back.
     #[must_use]
     pub fn token(&self, order: &Order) -> String {
         self.signed(&order.identity())
     }
 
-    /// What a form brings back that orders nothing yet.
+    /// Returns the token of a form that only asks what an order would do.
     #[must_use]
     pub fn draft(&self) -> String {
         self.signed("draft")
@@ -98,7 +120,7 @@ impl Door {
         hex(hmac::sign(&self.key, text.as_bytes()).as_ref())
     }
 
-    /// A request, judged. Whoever enters uses the address up.
+    /// Judges a request. Entering uses the entry address up.
     ///
     /// # Errors
     /// Why it is not let in.
@@ -124,14 +146,23 @@ impl Door {
     }
 
     fn judge_look(&self, knock: &Knock) -> Result<Admitted, Refused> {
-        if knock.site.as_deref() == Some("cross-site") {
-            return Err(FROM_ELSEWHERE);
-        }
+        let site = knock.site.as_deref();
         if knock.path == ENTER {
+            // The file that sends the browser here is of no site, which browsers call another site.
+            if site == Some("same-site") {
+                return Err(FROM_ELSEWHERE);
+            }
             let is_invited = self.entry.as_ref().is_some_and(|entry| same(&knock.query, entry));
             return if is_invited { Ok(Admitted::Enters) } else { Err(USED_UP) };
         }
-        if self.knows(knock) { Ok(Admitted::Looks) } else { Err(STRANGER) }
+        if !matches!(site, None | Some("none" | "same-origin")) {
+            return Err(FROM_ELSEWHERE);
+        }
+        if self.knows(knock) && self.inside(&knock.path).is_some() {
+            Ok(Admitted::Looks)
+        } else {
+            Err(STRANGER)
+        }
     }
 
     fn judge_order(&self, knock: &Knock, host: &str) -> Result<Admitted, Refused> {
@@ -146,10 +177,11 @@ impl Door {
         if self.is_read_only {
             return Err(Refused { status: 404, why: "This was started with --read-only." });
         }
-        let (admits, action): (fn(Order) -> Admitted, _) = match knock.path.split_once("/do/") {
-            Some(("", action)) => (Admitted::Orders, action),
-            _ if knock.path == "/confirm/apply" => (Admitted::Drafts, "apply"),
-            _ => return Err(NOTHING),
+        let path = self.inside(&knock.path).ok_or(STRANGER)?;
+        let (admits, action): (fn(Order) -> Admitted, _) = match path.strip_prefix("/do/") {
+            Some(action) => (Admitted::Orders, action),
+            None if path == "/confirm/apply" => (Admitted::Drafts, "apply"),
+            None => return Err(NOTHING),
         };
         let order = Order::read(action, &knock.form).ok_or(NOTHING)?;
         let admitted = admits(order.clone());
@@ -158,7 +190,7 @@ impl Door {
             Admitted::Orders(_) | Admitted::Looks | Admitted::Enters => self.token(&order),
         };
         if !same(knock.form.get("token").unwrap_or_default(), &wanted) {
-            let why = "This form is of another muster ui, or was changed. Go back and begin again.";
+            let why = "This form belongs to another muster ui, or it was changed. Go back and start again.";
             return Err(Refused { status: 403, why });
         }
         Ok(admitted)
@@ -171,7 +203,7 @@ impl Door {
             let (given, value) = pair.trim().split_once('=')?;
             (given == name).then_some(value)
         });
-        // Two: somebody on this machine has set another.
+        // Two: another server of this machine has set a second one.
         match (own.next(), own.next()) {
             (Some(value), None) => same(value, &self.session),
             _ => false,
@@ -183,23 +215,24 @@ impl Door {
     }
 }
 
-const NOTHING: Refused = Refused { status: 404, why: "There is nothing of that kind to do here." };
+const NOTHING: Refused = Refused { status: 404, why: "There is no such order." };
 const WRONG_HOST: Refused =
-    Refused { status: 403, why: "These pages answer to their own address only." };
+    Refused { status: 403, why: "These pages are served at their own address only." };
 const STRANGER: Refused = Refused {
     status: 403,
-    why: "This browser was not let in. Press Enter where muster ui runs, or run muster ui again.",
+    why: "This browser has no access, or this is not the address of a page. Press Enter where muster ui runs: it prints a new \
+          address.",
 };
 const USED_UP: Refused = Refused {
     status: 403,
-    why: "This address was used already. Press Enter where muster ui runs: it prints another one.",
+    why: "This address was used already, and works once. Press Enter where muster ui runs: it prints a new one.",
 };
 const FROM_ELSEWHERE: Refused = Refused {
     status: 403,
-    why: "This comes from another page. Type the address into the browser yourself.",
+    why: "This request comes from another page. Type the address into the browser yourself.",
 };
 
-/// Compares without telling by its time how much is right.
+/// Compares in constant time.
 fn same(given: &str, wanted: &str) -> bool {
     given.as_bytes().ct_eq(wanted.as_bytes()).into()
 }

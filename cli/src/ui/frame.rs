@@ -177,15 +177,44 @@ pub fn target(fields: &Fields) -> Page {
     Page::read(path, &Fields::read(query.as_bytes())).unwrap_or(Page::Overview)
 }
 
-/// A sentence for whoever is not let in, or asks for what is not there. It loads nothing: a stranger
-/// may not.
+/// The page below the path that all pages share. A quote in a text of others is escaped, so these are
+/// attributes of ours.
+#[must_use]
+pub fn below(root: &str, page: &str) -> String {
+    [" href=\"/", " src=\"/", " action=\"/"].iter().fold(page.to_owned(), |page, own| {
+        page.replace(own, &own.replace('/', &format!("{root}/")))
+    })
+}
+
+/// The page that a browser gets with its cookie: it leads on to the first page. A redirect would not
+/// do: a browser that comes from a file does not send the cookie along with it.
+#[must_use]
+pub fn entered(root: &str) -> String {
+    let first = format!("{root}/");
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; meta http-equiv="refresh" content={ "0; url=" (first) }; title { "Muster" } }
+            body { main { p { a href=(first) { "Continue to Muster" } } } }
+        }
+    }
+    .into_string()
+}
+
+/// There is no such page.
+#[must_use]
+pub fn missing(about: &About) -> String {
+    still("Not found", about, &html! { p { "There is no such page." } })
+}
+
+/// A sentence for a request that is not let in. It loads nothing and links to nothing.
 #[must_use]
 pub fn bare(why: &str) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
             head { meta charset="utf-8"; meta name="viewport" content="width=device-width, initial-scale=1"; title { "Muster" } }
-            body { main { h1 { "Muster" } p { (why) } p { a href="/" { "To the first page" } } } }
+            body { main { h1 { "Muster" } p { (why) } } }
         }
     }
     .into_string()

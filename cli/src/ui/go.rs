@@ -23,27 +23,34 @@ pub enum Way {
 /// What has to be known for it.
 pub const QUESTIONS: [Question; 2] = [Question::Jobs, Question::List];
 
-/// The way. What waits or runs is known by GitHub's own number.
+/// Finds the page. Jobs that wait or run are known by GitHub's own number. `github` is the stack's GitHub; no other host is
+/// called.
 #[must_use]
-pub fn way(text: &str, memory: &Memory) -> Way {
+pub fn way(text: &str, memory: &Memory, github: &str) -> Way {
     match read(text) {
         Err(wrong) => Way::Wrong(wrong),
         Ok(Name::Job(key)) => Way::To(Page::Job(key)),
         Ok(Name::Instance(name)) if name.is_empty() => Way::To(Page::Overview),
         Ok(Name::Instance(name)) => Way::To(Page::Machine(name)),
-        Ok(Name::Address(address)) => match address.job.map(|job| (job, known(job, memory))) {
-            Some((_, Some(key))) => Way::To(Page::Job(key)),
-            Some((_, None)) => {
-                let asked = vec![address.api("")];
-                Way::Ask(address, asked)
-            }
-            None => {
-                let run = format!("/actions/runs/{}", address.run.unwrap_or_default());
-                let asked =
-                    vec![address.api(&run), address.api(&format!("{run}/jobs?per_page=100"))];
-                Way::Ask(address, asked)
-            }
+        Ok(Name::Address(address)) => match address.is_at(github) {
+            Ok(()) => way_at_github(address, memory),
+            Err(wrong) => Way::Wrong(wrong),
         },
+    }
+}
+
+fn way_at_github(address: Address, memory: &Memory) -> Way {
+    match address.job.map(|job| known(job, memory)) {
+        Some(Some(key)) => Way::To(Page::Job(key)),
+        Some(None) => {
+            let asked = vec![address.api("")];
+            Way::Ask(address, asked)
+        }
+        None => {
+            let run = format!("/actions/runs/{}", address.run.unwrap_or_default());
+            let asked = vec![address.api(&run), address.api(&format!("{run}/jobs?per_page=100"))];
+            Way::Ask(address, asked)
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 // Keeps a page new for as long as it can be seen. Without this script it says its age and has a link.
 (() => {
   const path = document.body.dataset.live;
+  // All pages are below a path that nothing else knows.
+  const root = document.currentScript.src.replace(/\/s\/[^/]*$/, "");
   const note = document.getElementById("live");
   let source = null;
   let loads = false;
@@ -41,7 +43,7 @@
     source?.close();
     source = null;
     if (document.hidden) return;
-    source = new EventSource(`/live?to=${encodeURIComponent(path)}`);
+    source = new EventSource(`${root}/live?to=${encodeURIComponent(path)}`);
     source.addEventListener("open", () => { note.textContent = "live"; });
     source.addEventListener("fresh", renew);
     source.addEventListener("error", () => { note.textContent = "not live: muster ui has ended, or is busy"; });
@@ -58,7 +60,7 @@
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest("input, select, textarea") !== null;
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (goes && event.key in pages) location.assign(pages[event.key]);
+    if (goes && event.key in pages) location.assign(root + pages[event.key]);
     goes = event.key === "g";
     if (event.key === "/") {
       event.preventDefault();

@@ -3,10 +3,11 @@
 use maud::{Markup, Render, html};
 use muster_domain::time::Time;
 
+use crate::display::marked;
 use crate::words::{clock, span};
 
-/// A text of somebody else. It is never markup; what a reader cannot see is shown as `␛`, and its
-/// direction ends with it.
+/// Text of others. It is never markup; hidden characters are shown as `␛`, and its writing direction
+/// ends with it.
 pub(super) struct Said<'a>(pub &'a str);
 
 impl Render for Said<'_> {
@@ -15,24 +16,14 @@ impl Render for Said<'_> {
     }
 }
 
-/// The text with a mark where something could not be seen.
+/// The text with a mark in place of each hidden character.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().map(|one| if is_seen(one) { one } else { '␛' }).collect()
+    marked(text, '␛')
 }
 
 /// Several lines of somebody else.
 pub(super) fn lines(text: &str) -> String {
     text.lines().map(shown).collect::<Vec<_>>().join("\n")
-}
-
-/// Not a control character, and none that turns or hides what stands beside it.
-fn is_seen(one: char) -> bool {
-    let is_format = matches!(
-        one,
-        '\u{00ad}' | '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}' | '\u{feff}'
-    );
-    !one.is_control() && !is_format
 }
 
 /// A time, and how long ago that was.

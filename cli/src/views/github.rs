@@ -145,11 +145,13 @@ fn wrongs(answer: &ShownGithub) -> Vec<(Text, Text)> {
     lacks.chain(answer.unknown.iter().map(|why| row(Look::Warning, why))).collect()
 }
 
-/// What is said when the page is open.
+/// How to reach the page. Its address has a secret in it, so it is printed only where it has to be pasted.
 #[must_use]
 pub fn invitation(owner: &Owner, address: &str, port: u16, is_open: bool) -> String {
     let mut text = if is_open {
-        format!("Press the button in your browser: {address}")
+        "Press the button on the page that opens in your browser. If none opens, stop with Ctrl-C and add --no-browser: then the \
+         address is printed."
+            .to_owned()
     } else {
         format!(
             "Open this in a browser on this machine: {address}\n\

@@ -2,7 +2,7 @@
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-use crate::words::clean;
+use crate::display::clean;
 
 /// Longest text, bytes: a machine sends less (`infra/machine/machine.py`).
 const MAX_TEXT: usize = 256 << 20;

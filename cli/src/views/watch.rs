@@ -7,8 +7,9 @@ use muster_domain::time::Time;
 
 use super::logs::{Line, row};
 use super::status;
+use crate::display::clean;
 use crate::page::{Look, Page, Screen, Text};
-use crate::words::{clean, clock};
+use crate::words::clock;
 
 /// So many lines of the log are shown at least.
 const LEAST: usize = 3;

@@ -308,3 +308,87 @@ fn the_man_page_has_every_command() {
         assert!(said.contains(word), "{word}: {said}");
     }
 }
+
+/// What others word, in each way that it can come.
+const HOSTILE: &str = "\u{1b}]52;c;b3du\u{7}\u{1b}[2J\u{1b}[31m\u{9b}31m\u{7f}\u{202e}\u{2066}\u{200b}\u{200f}\u{61c}\u{2028}\u{feff}\u{ad}\u{e0041}x";
+
+#[test]
+fn text_of_others_is_never_obeyed() {
+    let json = |value: serde_json::Value| value.to_string();
+    let refused = json(serde_json::json!({
+        "version": 1, "ok": false, "error": { "code": "not_found", "message": HOSTILE },
+    }));
+    let with_mistakes = json(serde_json::json!({
+        "version": 1, "ok": false,
+        "error": { "code": "bad_pool_file", "message": "no", "errors": [{ "path": HOSTILE, "what": HOSTILE }] },
+    }));
+    let mut unread = recorded("jobs");
+    unread["jobs"][0]["reason"] = serde_json::json!(HOSTILE);
+    let denied = json(serde_json::json!({ "__type": "AccessDeniedException", "Message": HOSTILE }));
+    let other = json(serde_json::json!({ "__type": HOSTILE, "Message": HOSTILE }));
+    let broken = json(serde_json::json!({ "errorMessage": HOSTILE }));
+    let unhandled = "x-amz-function-error: Unhandled\r\n";
+    let events = json(serde_json::json!({ "events": [{ "timestamp": 0, "message": HOSTILE }] }));
+    let mut named = recorded("jobs");
+    named["jobs"][0]["name"] = serde_json::json!(HOSTILE);
+    type Answer<'a> = (u16, &'static str, String);
+    let cases: [(&str, &[&str], Answer<'_>); 14] = [
+        ("a refusal", &["show", "x"], (200, "", refused.clone())),
+        ("a refusal, as JSON", &["show", "x", "--json"], (200, "", refused.clone())),
+        ("a refusal, told of", &["show", "x", "-v"], (200, "", refused)),
+        ("a refused file", &["pools", "restore", "1", "--yes"], (200, "", with_mistakes)),
+        ("an unknown word", &["jobs"], (200, "", json(unread))),
+        ("a name", &["jobs"], (200, "", json(named.clone()))),
+        ("a name, as JSON", &["jobs", "--json"], (200, "", json(named))),
+        ("AWS's own no", &["status"], (403, "", denied.clone())),
+        ("AWS's error", &["status"], (400, "", other.clone())),
+        ("a function that broke", &["status"], (200, unhandled, broken)),
+        ("no JSON", &["status"], (502, "", HOSTILE.to_owned())),
+        ("a service's no", &["logs", "reaper"], (400, "", denied)),
+        ("a line of a log", &["logs", "reaper"], (200, "", events.clone())),
+        ("a line of a log, as it is", &["logs", "reaper", "--json"], (200, "", events)),
+    ];
+    for (what, line, answer) in cases {
+        let (output, _) = before(vec![answer], &[line, &["--stack", "ci"]].concat());
+        let said = told(&output);
+        let is_obeyed = |one: &char| muster_cli::display::is_hidden(*one) && !"\n\t".contains(*one);
+        let obeyed: Vec<char> = said.chars().filter(is_obeyed).collect();
+        assert!(obeyed.is_empty() && said.contains('x'), "{what}: {obeyed:?} in {said:?}");
+    }
+}
+
+/// Every place of the command that starts a process. All users of a machine can read its arguments.
+#[test]
+fn no_process_gets_a_secret_as_an_argument() {
+    const STARTS: [&str; 4] = ["Command::new(", "that_detached(", "open::that(", "Editor::new("];
+    // Where, by what, and what its arguments are.
+    const SITES: [(&str, &str, &str); 4] = [
+        ("browser.rs", "that_detached(", "an address that is public"),
+        ("browser.rs", "that_detached(", "the path of a file that only the operator can read"),
+        (
+            "terminal.rs",
+            "Command::new(",
+            "sam: parameters without secrets; aws ssm: a machine's ID",
+        ),
+        ("terminal.rs", "Editor::new(", "the path of a temporary file with pools"),
+    ];
+    let mut found = Vec::new();
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&path).expect("text");
+            for start in STARTS {
+                found.extend(text.matches(start).map(|_| (name.clone(), start)));
+            }
+        }
+    }
+    found.sort();
+    let sites = SITES.map(|(file, start, _)| (file.to_owned(), start));
+    assert_eq!(found, sites, "a new process: what are its arguments?");
+}

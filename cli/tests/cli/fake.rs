@@ -44,6 +44,8 @@ pub(crate) struct Fake {
     pub(crate) time: Time,
     /// GitHub's.
     pub(crate) github: VecDeque<Option<Value>>,
+    /// The operator's `GH_HOST`.
+    pub(crate) usual_github: &'static str,
     /// What the person says; without anything nobody is there.
     pub(crate) says: VecDeque<&'static str>,
     /// The text of every file.
@@ -73,6 +75,7 @@ impl Default for Fake {
             width: Some(100),
             time: NOW,
             github: VecDeque::new(),
+            usual_github: "github.com",
             says: VecDeque::new(),
             file: "",
             files: &[],
@@ -179,6 +182,10 @@ impl World for Fake {
         Ok(self.github.pop_front().expect("an answer"))
     }
 
+    fn usual_github(&self) -> String {
+        self.usual_github.to_owned()
+    }
+
     fn read_file(&mut self, path: &str) -> Result<String, Failure> {
         Ok(if path.ends_with("/architecture") { "arm64\n" } else { self.file }.to_owned())
     }
@@ -189,6 +196,10 @@ impl World for Fake {
 
     fn say(&mut self, text: &str) {
         self.note(&format!("  {}", text.replace('\n', "\n  ")));
+    }
+
+    fn show(&mut self, page: &str) {
+        self.say(page);
     }
 
     fn print(&mut self, text: &str) {
@@ -310,6 +321,11 @@ impl World for Fake {
 
     fn browse(&mut self, address: &str) -> bool {
         self.note(&format!("  browser: {address}"));
+        self.has_browser
+    }
+
+    fn browse_privately(&mut self, address: &str) -> bool {
+        self.note(&format!("  browser, privately: {address}"));
         self.has_browser
     }
 

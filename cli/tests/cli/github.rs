@@ -203,6 +203,142 @@ fn an_app_is_made_with_the_browser() {
     );
 }
 
+/// A request to create an App for one account is never answered with the App of another.
+#[test]
+fn an_app_of_another_owner_is_refused() {
+    let owned = |answer: Value, owner: &str| {
+        let mut answer = answer;
+        answer["app"]["owner"] = json!(owner);
+        answer
+    };
+    let another = || {
+        refused(
+            "not_allowed",
+            "GitHub created App muster-acme (4242) for the organization evil-corp, and it was asked for acme",
+        )
+    };
+    let rest = |answer: Value| vec![answer.clone(), tested(200), answer];
+    let create = CREATE.to_vec();
+    told(
+        "run_github_owner",
+        [
+            // Someone else on the machine had the page, and GitHub's answer is theirs.
+            (
+                visited(
+                    [
+                        get(&format!("/{}", "10".repeat(16))),
+                        get(&format!("/{}", "10".repeat(16))),
+                        created("theirs"),
+                    ],
+                    [none(), another()],
+                ),
+                create.clone(),
+            ),
+            (Fake::of([owned(installed(), "evil-corp")]), create.clone()),
+            (Fake::of([owned(installed(), "enterprises/acme")]), create.clone()),
+            (
+                Fake::of(
+                    [vec![owned(installed(), "Acme")], rest(owned(installed(), "Acme"))].concat(),
+                ),
+                create,
+            ),
+            (
+                visited([created("c0de")], [none(), new(), installed(), tested(200), installed()]),
+                vec!["github", "create", "--user", "--by", "mira"],
+            ),
+        ],
+    );
+}
+
+/// The operator's token goes to the GitHub of the stack's App, and to no other host.
+#[test]
+fn a_token_goes_to_the_stacks_github_alone() {
+    const PATH: &str = "acme/x/actions/runs/1";
+    let at = |page: &str| {
+        let mut answer = installed();
+        answer["app"]["html_url"] = json!(page);
+        answer
+    };
+    let (cloud, server) =
+        (at("https://github.com/apps/m"), at("https://ghe.acme.io:8443/github-apps/m"));
+    // Address, the answer of the stack, the operator's GH_HOST, and the API that is called.
+    let rows: [(&str, &Value, &str, Option<&str>); 24] = [
+        ("https://github.com", &cloud, "github.com", Some("https://api.github.com/")),
+        ("https://GitHub.COM", &cloud, "github.com", Some("https://api.github.com/")),
+        ("http://github.com", &cloud, "github.com", Some("https://api.github.com/")),
+        ("https://github.com", &cloud, "ghe.acme.io", Some("https://api.github.com/")),
+        (
+            "https://ghe.acme.io:8443",
+            &server,
+            "github.com",
+            Some("https://ghe.acme.io:8443/api/v3/"),
+        ),
+        ("https://ghe.acme.io", &none(), "ghe.acme.io", Some("https://ghe.acme.io/api/v3/")),
+        (
+            "https://acme.ghe.com",
+            &at("https://acme.ghe.com/apps/m"),
+            "github.com",
+            Some("https://api.acme.ghe.com/"),
+        ),
+        ("https://github.com", &none(), "github.com", Some("https://api.github.com/")),
+        ("https://evil.example", &cloud, "github.com", None),
+        ("https://evil.example", &none(), "github.com", None),
+        ("https://evil.ghe.com", &at("https://acme.ghe.com/apps/m"), "github.com", None),
+        ("https://ghe.acme.io", &server, "ghe.acme.io", None),
+        ("https://ghe.acme.io:443", &server, "ghe.acme.io", None),
+        ("https://github.com", &server, "github.com", None),
+        ("https://api.github.com", &cloud, "github.com", None),
+        ("https://github.com.evil.example", &cloud, "github.com", None),
+        ("https://github.com.", &cloud, "github.com", None),
+        ("https://github.com:8443", &cloud, "github.com", None),
+        ("https://xn--github-9za.com", &cloud, "github.com", None),
+        ("https://localhost", &cloud, "github.com", None),
+        ("https://169.254.169.254", &cloud, "github.com", None),
+        ("https://127.0.0.1:8080", &cloud, "github.com", None),
+        ("http://evil.example", &cloud, "github.com", None),
+        ("https://githud.com", &cloud, "github.com", None),
+    ];
+    let commands: [&[&str]; 6] = [
+        &["explain"],
+        &["show"],
+        &["watch"],
+        &["logs"],
+        &["logs", "--machine"],
+        &["delete", "--reason", "because", "--yes"],
+    ];
+    for (address, app, usual_github, api) in rows {
+        for command in commands {
+            let address = format!("{address}/{PATH}");
+            let line = [command, &[address.as_str()]].concat();
+            // GitHub hides the run, so nothing else is asked.
+            let github = api.map(|_| None).into_iter().collect();
+            let told = Fake { usual_github, github, ..Fake::of([(*app).clone()]) }.run(&line);
+            let called = told.lines().find_map(|line| line.strip_prefix("→ GET "));
+            let expected = api.map(|api| format!("{api}repos/{PATH}"));
+            assert_eq!(called.map(str::to_owned), expected, "{told}");
+            assert!(api.is_some() || told.contains("exit 2\n"), "{told}");
+        }
+    }
+    // What is no address of a host at all: not even the stack is asked.
+    for host in [
+        "https://github.com@evil.example",
+        "https://mira:x@github.com",
+        "https://github.com%40evil.example",
+        "https://github.com\\@evil.example",
+        "https://gıthub.com",
+        "https://github.com:",
+        "https://github.com:x",
+        "https://[::1]",
+        "https://",
+    ] {
+        for command in commands {
+            let address = format!("{host}/{PATH}");
+            let told = Fake::of([]).run(&[command, &[address.as_str()]].concat());
+            assert!(told.contains("exit 2\n") && !told.contains("→ "), "{told}");
+        }
+    }
+}
+
 #[test]
 fn an_answer_that_was_lost_is_asked_for_again() {
     let create = CREATE.to_vec();
@@ -454,6 +590,8 @@ fn the_page_is_for_one_browser_and_one_use() {
     let other = format!("/created?code=c4n4ry&state={}", "0".repeat(64));
     for (method, target, host, status) in [
         ("GET", "/", own.as_str(), 404),
+        // The page and its state are shown once.
+        ("GET", &open.path, &own, 410),
         ("GET", &other, &own, 403),
         ("GET", &created[..created.len() - 1], &own, 403),
         ("POST", &created, &own, 405),
@@ -477,7 +615,7 @@ fn the_page_is_for_one_browser_and_one_use() {
     assert!(!said.contains("c4n4ry") && !said.contains(&state[..16]), "{said}");
     let sent: Vec<String> = requests.try_iter().filter(|sent| sent.contains("c4n4ry")).collect();
     let [sent] = sent.as_slice() else { panic!("{sent:?}") };
-    let body = r#"{"action":"github","by":"mira","create":{"api_url":"https://api.github.com","code":"c4n4ry"},"version":1}"#;
+    let body = r#"{"action":"github","by":"mira","create":{"api_url":"https://api.github.com","code":"c4n4ry","owner":{"organization":"acme"}},"version":1}"#;
     assert!(sent.ends_with(body), "{sent}");
 }
 
@@ -500,7 +638,7 @@ fn an_address_is_pasted_and_a_no_ends_it() {
     let state = between(&page, "?state=", "\"");
     assert_eq!(open.status("GET", &format!("/created?state={state}"), &open.host()), 400);
     let (said, code) = open.ended();
-    assert!(code == Some(1) && said.contains("GitHub made no App."), "{said}");
+    assert!(code == Some(1) && said.contains("GitHub created no App."), "{said}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fake::Fake;
+use crate::github::none;
 use crate::{compare, recorded};
 
 /// Runs several, each in its world, and records them as one file.
@@ -136,12 +137,15 @@ fn every_name_finds_its_job_or_instance() {
                 vec!["explain", "https://github.com/acme/web/actions/runs/9/job/1"],
             ),
             (
-                with(vec![jobs.clone(), list.clone(), job.clone()], vec![Some(json!({ "id": 1 }))]),
+                with(
+                    vec![jobs.clone(), list.clone(), none(), job.clone()],
+                    vec![Some(json!({ "id": 1 }))],
+                ),
                 vec!["explain", other],
             ),
-            (with(vec![jobs.clone(), list.clone()], vec![None]), vec!["explain", other]),
+            (with(vec![jobs.clone(), list.clone(), none()], vec![None]), vec!["explain", other]),
             (
-                with(vec![job.clone(), gone()], vec![Some(run), Some(of_run)]),
+                with(vec![none(), job.clone(), gone()], vec![Some(run), Some(of_run)]),
                 vec!["explain", "https://github.com/acme/web/actions/runs/9"],
             ),
             (Fake::of([missing(), instance.clone()]), vec!["explain", "small-l1-0-1"]),

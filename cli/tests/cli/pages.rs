@@ -265,3 +265,54 @@ fn lines_tell_machine_by_machine() {
     let told: LineList = read(recorded("lines"));
     compare("lines.csv", &(lines::csv_header() + &lines::csv(told.lines.into_iter())));
 }
+
+/// A name takes as many columns as its characters do, not as many as there are characters.
+#[test]
+fn wide_names_break_no_line_and_no_column() {
+    use muster_cli::display::width;
+    use muster_cli::page::{Column, Page, Text};
+    use muster_cli::views::watch::{Followed, followed};
+
+    const COLUMNS: u16 = 40;
+    let screen = Screen { width: Some(COLUMNS), colour: false };
+    for name in [
+        "build",
+        "日本語のビルドとテスト",
+        "한국어 빌드",
+        "ﾋﾞﾙﾄﾞ",
+        "构建与测试",
+        "👷 deploy 🚀",
+        "👩\u{200d}💻 and 👩\u{200d}👩\u{200d}👧",
+        "⚙\u{fe0f} build ❤\u{fe0f}",
+        "🇯🇵 🇩🇪 flags",
+        "e\u{301}te\u{301} combining",
+        "Größe → fertig",
+        "שלום עולם",
+        "a\u{200b}b\u{202e}c",
+    ] {
+        let long = name.repeat(12);
+        let mut page = Page::new(screen);
+        page.cut([Text::from("07:02:41  "), Text::from(&long), Text::from("  end")]);
+        let line = page.into_text();
+        let columns = width(line.trim_end());
+        assert!((36..=40).contains(&columns), "{columns} columns: {line}");
+
+        let story = vec![(NOW, long.clone()); 3];
+        let one = Followed { title: name.to_owned(), sentences: vec![long.clone()], story };
+        for line in followed(&one, 20, NOW, screen).lines() {
+            assert!(width(line) <= 40, "{} columns: {line}", width(line));
+        }
+
+        let mut page = Page::new(screen);
+        let row = |name: &str| vec![Text::from(name), Text::from("small"), Text::from("12 s")];
+        let header = [Column::text("JOB"), Column::whole("POOL"), Column::whole("WAITED")];
+        page.table(&header, vec![row(name), row("a"), row(&long)]);
+        let table = page.into_text();
+        let at = |line: &str, word: &str| line.find(word).map(|at| width(&line[..at]));
+        let pool = table.lines().next().and_then(|line| at(line, "POOL")).expect("a header");
+        for line in table.lines() {
+            assert!(width(line) <= 40, "{} columns: {line}", width(line));
+            assert!(at(line, "small").is_none_or(|at| at == pool), "{line} in {table}");
+        }
+    }
+}

@@ -13,8 +13,9 @@ use aws_smithy_types::body::SdkBody;
 use futures_util::future::join_all;
 use muster_cli::args::Global;
 use muster_cli::failure::Failure;
-use muster_cli::lambda::{Answer, Called, action, invoked, served, shown, stacks};
+use muster_cli::lambda::{Answer, Called, action, invoked, served, stacks};
 use muster_cli::queues::Services;
+use muster_cli::redact;
 use muster_control::causes::with_causes;
 use muster_sigv4::{Call, encoded, signing_region};
 use serde_json::Value;
@@ -121,7 +122,7 @@ impl Aws {
     async fn try_admin(&mut self, request: &Value) -> Result<Option<Value>, Failure> {
         self.refresh().await?;
         let function = format!("{}-admin", self.stack);
-        self.tell(|| format!("{function} {}", shown(request)));
+        self.tell(|| format!("{function} {}", redact::value(request)));
         let answer = self.send(Call::invoke(&function, request), &function).await?;
         self.tell_answer(&answer);
         match invoked(&function, &answer) {
@@ -141,7 +142,7 @@ impl Aws {
         self.refresh().await?;
         let answers = calls.into_iter().map(async |call| {
             let action = action(&call);
-            self.tell(|| format!("{action} {}", call.body));
+            self.tell(|| format!("{action} {}", redact::call(&call)));
             let answer = self.send(call, &action).await?;
             self.tell_answer(&answer);
             self.outcome(served(&action, &answer))
@@ -156,7 +157,7 @@ impl Aws {
     pub(crate) async fn object(&mut self, call: Call) -> Result<Vec<u8>, Failure> {
         self.refresh().await?;
         let action = action(&call);
-        self.tell(|| format!("{action} {}", call.path));
+        self.tell(|| format!("{action} {}", redact::call(&call)));
         let answer = self.send(call, &action).await?;
         self.tell_answer(&answer);
         match answer.status {

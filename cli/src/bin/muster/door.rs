@@ -1,30 +1,23 @@
-//! The page on the loopback interface, and who comes to it. What is answered is the library's
-//! matter.
+//! The page of setup on the loopback interface. The library decides what is answered.
 
-use std::convert::Infallible;
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use muster_cli::app::door::{Asked, Reply};
 use muster_cli::failure::Failure;
-use muster_control::causes::with_causes;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Most visitors that wait for their answer.
+use crate::loopback;
+
+/// Maximum number of requests that wait for their answer.
 const WAITING: usize = 8;
-/// Until a visitor has said what it wants.
-const HEAD: Duration = Duration::from_secs(10);
-/// Until a browser has read its answer.
+/// Time for a browser to read its answer.
 const READ: Duration = Duration::from_secs(2);
 
 struct Knock {
@@ -34,7 +27,7 @@ struct Knock {
     ended: Option<oneshot::Receiver<()>>,
 }
 
-/// Somebody listens, until this is dropped.
+/// A port that is open until this is dropped.
 pub(crate) struct Listener {
     pub(crate) port: u16,
     knocks: mpsc::Receiver<Knock>,
@@ -43,27 +36,19 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// At a free port.
+    /// Opens a free port.
     ///
     /// # Errors
     /// When there is none.
     pub(crate) async fn open() -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| Failure::Unreachable {
-            address: "127.0.0.1".to_owned(),
-            why: with_causes(&error),
-        };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
+        let (listener, port) = loopback::listen(None).await?;
         let (sender, knocks) = mpsc::channel(WAITING);
-        let accepts = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, sender.clone()));
-            }
-        });
+        let serve = move |stream| serve(stream, sender.clone());
+        let accepts = tokio::spawn(loopback::accept(listener, serve));
         Ok(Self { port, knocks, last: None, accepts })
     }
 
-    /// Who comes next.
+    /// The next request.
     pub(crate) async fn next(&mut self) -> Option<Asked> {
         let knock = self.knocks.recv().await?;
         let asked = knock.asked.clone();
@@ -71,7 +56,7 @@ impl Listener {
         Some(asked)
     }
 
-    /// Answers, and waits until it was read: the command may end behind this.
+    /// Answers, and waits until the answer was read: the command may end after this.
     pub(crate) async fn reply(&mut self, reply: Reply) {
         let Some(Knock { answer, ended, .. }) = self.last.take() else { return };
         let _ = answer.send(reply);
@@ -91,7 +76,7 @@ impl Drop for Listener {
 async fn serve(stream: TcpStream, knocks: mpsc::Sender<Knock>) {
     let (end, ended) = oneshot::channel();
     let ended = Arc::new(Mutex::new(Some(ended)));
-    let service = service_fn(move |request: Request<Incoming>| {
+    let answer = move |request: Request<Incoming>| {
         let (knocks, ended) = (knocks.clone(), Arc::clone(&ended));
         async move {
             let (answer, answered) = oneshot::channel();
@@ -101,12 +86,10 @@ async fn serve(stream: TcpStream, knocks: mpsc::Sender<Knock>) {
                 Ok(()) => answered.await.ok(),
                 Err(_) => None,
             };
-            Ok::<_, Infallible>(response(reply))
+            response(reply)
         }
-    });
-    let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEAD).keep_alive(false);
-    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+    };
+    loopback::serve(stream, answer).await;
     let _ = end.send(());
 }
 

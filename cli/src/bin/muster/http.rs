@@ -18,6 +18,9 @@ use muster_control::causes::with_causes;
 
 /// Until a connection stands.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest answer, bytes. Lambda's have at most 6 MB and a machine's log a few; a job could put a larger object in that log's
+/// place.
+const MAX_ANSWER: usize = 64 << 20;
 /// The admin function is stopped after a minute.
 const READ_TIMEOUT: Duration = Duration::from_secs(75);
 
@@ -69,7 +72,16 @@ pub(crate) async fn send(request: http::Request<SdkBody>, whose: &str) -> Result
         request_id: header("x-amzn-requestid").or_else(|| header("x-github-request-id")),
         body: Vec::new(),
     };
-    let body = ByteStream::new(response.into_body()).collect().await;
-    let body = body.map_err(|error| unreachable(with_causes(&error)))?;
-    Ok(Answer { body: body.to_vec(), ..answer })
+    let mut parts = ByteStream::new(response.into_body());
+    let mut body = Vec::new();
+    while let Some(part) =
+        parts.try_next().await.map_err(|error| unreachable(with_causes(&error)))?
+    {
+        if body.len() + part.len() > MAX_ANSWER {
+            let most = MAX_ANSWER >> 20;
+            return Err(unreachable(format!("its answer is larger than {most} MiB")));
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(Answer { body, ..answer })
 }

@@ -1,10 +1,12 @@
 //! `muster`, the operator's command.
 
 mod aws;
+mod browser;
 mod child;
 mod door;
 mod http;
 mod keys;
+mod loopback;
 mod terminal;
 mod ui;
 
@@ -14,6 +16,7 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use clap::Parser as _;
 use muster_cli::args::{Color, Command, Muster};
+use muster_cli::display::{clean_page, escaped_json};
 use muster_cli::failure::Failure;
 use muster_cli::page::Screen;
 use muster_cli::session::run;
@@ -45,7 +48,7 @@ fn main() -> ExitCode {
         }
         Err(failure) => {
             if json {
-                print(&format!("{:#}\n", failure.json()));
+                print(&escaped_json(&format!("{:#}\n", failure.json())));
             }
             terminal::say(&failure.sentence());
             ExitCode::from(failure.exit())
@@ -73,8 +76,16 @@ async fn stoppable(
     })
 }
 
-/// A reader that has seen enough is not an error: `muster jobs | head`.
+/// Writes to stdout, and to a terminal only what it may obey. A reader that has seen enough is not an error:
+/// `muster jobs | head`.
 pub(crate) fn print(text: &str) {
+    match std::io::stdout().is_terminal() {
+        true => write(&clean_page(text)),
+        false => write(text),
+    }
+}
+
+pub(crate) fn write(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -10,6 +10,7 @@ use aws_smithy_types::body::SdkBody;
 use dialoguer::{Confirm, Editor, Input};
 use muster_cli::app::door::Reply;
 use muster_cli::args::Global;
+use muster_cli::display::{clean_lines, clean_page};
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::session::{Ended, Visit, World};
@@ -21,6 +22,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::aws::Aws;
+use crate::browser::{self, Handover};
 use crate::child::{Child, not_started};
 use crate::door::Listener;
 use crate::http::send;
@@ -33,6 +35,8 @@ pub(crate) struct Terminal {
     /// Whether the screen was drawn on before.
     is_drawn: bool,
     door: Option<Listener>,
+    /// The file that leads the browser to that page.
+    handover: Option<Handover>,
     child: Option<Child>,
     /// What is being done, should the person stop it.
     pub(crate) stage: Option<&'static str>,
@@ -52,6 +56,7 @@ impl Terminal {
             aws: None,
             is_drawn: false,
             door: None,
+            handover: None,
             child: None,
             stage: None,
             is_mute: false,
@@ -99,9 +104,9 @@ impl Terminal {
     }
 }
 
-/// Tells the person something, on stderr.
+/// Writes text to stderr, without anything that a terminal would obey.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(anstream::AutoStream::auto(std::io::stderr()), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", clean_lines(text));
 }
 
 /// The time.
@@ -119,7 +124,8 @@ fn no_terminal(error: &dialoguer::Error) -> Failure {
     Failure::Usage(format!("Nobody could be asked: {}", with_causes(error)))
 }
 
-/// GitHub's answer to a GET. The token is GitHub's own for that host: that of github.com goes to no other server.
+/// GitHub's answer to a GET. The caller has checked that the address is at the stack's GitHub. The token is that of its kind,
+/// as for the GitHub CLI: the one for github.com goes to no server. Redirects are not followed.
 pub(crate) async fn github(address: &str) -> Result<Option<Value>, Failure> {
     let host = address.split('/').nth(2).unwrap_or_default().to_owned();
     let names: &[&str] = if host == "api.github.com" || host.ends_with(".ghe.com") {
@@ -165,6 +171,11 @@ impl World for Terminal {
         github(address).await
     }
 
+    fn usual_github(&self) -> String {
+        let host = std::env::var("GH_HOST").ok().filter(|host| !host.is_empty());
+        host.unwrap_or_else(|| "github.com".to_owned())
+    }
+
     fn read_file(&mut self, path: &str) -> Result<String, Failure> {
         let text = if path == "-" {
             std::io::read_to_string(std::io::stdin())
@@ -182,6 +193,11 @@ impl World for Terminal {
         say(text);
     }
 
+    fn show(&mut self, page: &str) {
+        let page = clean_page(page);
+        let _ = writeln!(anstream::AutoStream::auto(std::io::stderr()), "{page}");
+    }
+
     fn print(&mut self, text: &str) {
         crate::print(text);
     }
@@ -190,8 +206,9 @@ impl World for Terminal {
     fn redraw(&mut self, text: &str) {
         let start = if self.is_drawn { "\u{1b}[H" } else { "\u{1b}[2J\u{1b}[H" };
         self.is_drawn = true;
+        let text = clean_page(text);
         let lines: Vec<&str> = text.lines().take(usize::from(self.height())).collect();
-        crate::print(&format!("{start}{}\u{1b}[K\r\n\u{1b}[J", lines.join("\u{1b}[K\r\n")));
+        crate::write(&format!("{start}{}\u{1b}[K\r\n\u{1b}[J", lines.join("\u{1b}[K\r\n")));
     }
 
     /// One less than the screen has: the cursor stands in the last.
@@ -236,16 +253,18 @@ impl World for Terminal {
     }
 
     fn confirm(&mut self, question: &str) -> Result<bool, Failure> {
-        let asked = Confirm::new().with_prompt(question).default(false).interact();
+        let asked = Confirm::new().with_prompt(clean_lines(question)).default(false).interact();
         asked.map_err(|error| no_terminal(&error))
     }
 
     fn ask(&mut self, question: &str) -> Result<String, Failure> {
-        Input::new().with_prompt(question).interact_text().map_err(|error| no_terminal(&error))
+        let asked = Input::new().with_prompt(clean_lines(question)).interact_text();
+        asked.map_err(|error| no_terminal(&error))
     }
 
     fn offer(&mut self, question: &str, usual: &str) -> Result<String, Failure> {
-        let asked = Input::new().with_prompt(question).default(usual.to_owned()).interact_text();
+        let prompt = Input::new().with_prompt(clean_lines(question));
+        let asked = prompt.default(clean_lines(usual)).interact_text();
         asked.map_err(|error| no_terminal(&error))
     }
 
@@ -315,7 +334,7 @@ impl World for Terminal {
     }
 
     fn close(&mut self) {
-        self.door = None;
+        (self.door, self.handover) = (None, None);
     }
 
     async fn serve(&mut self, serving: Serving) -> Result<(), Failure> {
@@ -324,7 +343,12 @@ impl World for Terminal {
     }
 
     fn browse(&mut self, address: &str) -> bool {
-        open::that_detached(address).is_ok()
+        browser::open(address)
+    }
+
+    fn browse_privately(&mut self, address: &str) -> bool {
+        self.handover = Handover::open(address);
+        self.handover.is_some()
     }
 
     fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {

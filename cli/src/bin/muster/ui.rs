@@ -1,17 +1,15 @@
-//! The pages of `muster ui`, served on the loopback interface: who comes, what the function is asked, and when that is
-//! over. What a page shows and who is let in is the library's matter.
+//! The pages of `muster ui`, served on the loopback interface: receives requests, calls the function, and ends when no
+//! page is open any more. The library decides what a page shows and who has access.
 
 mod answers;
 mod live;
 
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Response};
+use axum::http::{HeaderMap, Request, Response};
+use hyper::body::Incoming;
 use muster_cli::args::Dead;
 use muster_cli::failure::Failure;
 use muster_cli::queues;
@@ -21,15 +19,15 @@ use muster_cli::ui::door::{Admitted, Door, Knock};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
 use muster_cli::ui::memory::{Asked, Memory, Question};
-use muster_control::causes::with_causes;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
-use tokio::net::TcpListener;
 use tokio::sync::{Mutex as Awaited, watch};
+use tokio::time::timeout;
 
 use crate::aws::Aws;
+use crate::browser::Handover;
 use crate::terminal::{now, say};
-use crate::{keys, print};
+use crate::{keys, loopback, print};
 
 /// How long the pages stay when nobody looks at one.
 const LEFT_ALONE: Duration = Duration::from_secs(3_600);
@@ -48,22 +46,18 @@ pub(crate) struct Ui {
     news: watch::Sender<u64>,
     aws: Awaited<Aws>,
     seen_at: Mutex<Instant>,
+    /// The file that leads the browser here, until it has done so.
+    handover: Mutex<Option<Handover>>,
 }
 
-/// Serves until Ctrl-C, or until nobody has looked for an hour.
+/// Serves until Ctrl-C, or until no page was open for an hour.
 ///
 /// # Errors
-/// When nothing can be served.
+/// When the port is taken.
 pub(crate) async fn serve(aws: Aws, serving: Serving) -> Result<(), Failure> {
     let Serving { mut about, port, opens, by } = serving;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or_default())).await;
-    let failed = |error: std::io::Error| Failure::Unreachable {
-        address: format!("127.0.0.1:{}", port.unwrap_or_default()),
-        why: with_causes(&error),
-    };
-    let listener = listener.map_err(failed)?;
-    let port = listener.local_addr().map_err(failed)?.port();
-    let mut door = Door::new(port, random()?, random()?, about.is_read_only);
+    let (listener, port) = loopback::listen(port).await?;
+    let mut door = Door::new(port, [random()?, random()?, random()?], about.is_read_only);
     about.draft = door.draft();
     let address = door.invite(random()?);
     let ui = Arc::new(Ui {
@@ -74,28 +68,30 @@ pub(crate) async fn serve(aws: Aws, serving: Serving) -> Result<(), Failure> {
         news: watch::Sender::new(0),
         aws: Awaited::new(aws),
         seen_at: Mutex::new(Instant::now()),
+        handover: Mutex::new(if opens { Handover::open(&address) } else { None }),
     });
-    print(&format!("{address}\n"));
-    say("One browser may open this address, once. Enter: another address. Ctrl-C: the end.");
-    if opens && open::that_detached(&address).is_err() {
-        say("No browser could be opened here.");
-    }
-    let router = Router::new().fallback(meets).with_state(Arc::clone(&ui));
+    ui.invite(&address, opens);
+    let serve = |stream| {
+        let ui = Arc::clone(&ui);
+        loopback::serve(stream, move |request| meets(Arc::clone(&ui), request))
+    };
     tokio::select! {
-        served = async { axum::serve(listener, router).await } => served.map_err(failed),
+        () = loopback::accept(listener, serve) => Ok(()),
         alone = ui.until_left_alone() => alone,
         _ = tokio::signal::ctrl_c() => Ok(()),
     }
 }
 
-/// A request: judged at the door, and answered.
-async fn meets(State(ui): State<Arc<Ui>>, request: Request) -> Response<Body> {
+/// Judges a request and answers it.
+async fn meets(ui: Arc<Ui>, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, MAX_FORM).await else {
-        return answers::refused(413, "This is too large.");
+    let body = match timeout(loopback::BODY, to_bytes(Body::new(body), MAX_FORM)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => return answers::refused(413, "This form is too large."),
+        Err(_) => return answers::refused(408, "This request was not complete in time."),
     };
     let all = |name: &str| texts(&head.headers, name);
-    let knock = Knock {
+    let mut knock = Knock {
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
@@ -111,14 +107,22 @@ async fn meets(State(ui): State<Arc<Ui>>, request: Request) -> Response<Body> {
     }
     match admitted {
         Err(refused) => answers::refused(refused.status, refused.why),
-        Ok(Admitted::Enters) => answers::entered(&ui.door().cookie()),
-        Ok(Admitted::Looks) => answers::looks(&ui, &knock).await,
+        Ok(Admitted::Enters) => {
+            drop(ui.handover().take());
+            let door = ui.door();
+            answers::entered(&door.cookie(), door.root())
+        }
+        Ok(Admitted::Looks) => {
+            let path = ui.door().inside(&knock.path).unwrap_or_default().to_owned();
+            knock.path = path;
+            answers::looks(&ui, &knock).await
+        }
         Ok(Admitted::Drafts(order)) => answers::asks(&ui, &order).await,
         Ok(Admitted::Orders(order)) => answers::orders(&ui, &order, &knock.form).await,
     }
 }
 
-/// What is not text says nothing that could be compared.
+/// The values of a header; `?` for one that is not text, which equals nothing.
 fn texts(headers: &HeaderMap, name: &str) -> Vec<String> {
     let all = headers.get_all(name).iter();
     all.map(|value| value.to_str().unwrap_or("?").to_owned()).collect()
@@ -133,7 +137,27 @@ impl Ui {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody looks at a page.
+    fn handover(&self) -> MutexGuard<'_, Option<Handover>> {
+        self.handover.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says how to reach the pages. The address with its secret is printed only where it has to be pasted: a terminal keeps
+    /// what it prints.
+    fn invite(&self, address: &str, opens: bool) {
+        if self.handover().is_some() {
+            say(
+                "The pages open in your browser. If they do not, press Enter here for an address to paste. Ctrl-C ends this.",
+            );
+            return;
+        }
+        print(&format!("{address}\n"));
+        if opens {
+            say("No browser can be opened here.");
+        }
+        say("One browser can open this address, once. Enter prints a new one. Ctrl-C ends this.");
+    }
+
+    /// Records that a page was read.
     fn is_seen(&self) {
         *self.seen_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -182,7 +206,7 @@ impl Ui {
         }
     }
 
-    /// Prints another address on Enter, and ends when nobody has looked for long.
+    /// Prints a new address on Enter, and ends when no page was open for an hour.
     async fn until_left_alone(&self) -> Result<(), Failure> {
         let mut is_mute = false;
         loop {
@@ -191,13 +215,14 @@ impl Ui {
                 let mut line = String::new();
                 is_mute = !matches!(std::io::stdin().read_line(&mut line), Ok(1..));
                 if !is_mute {
+                    drop(self.handover().take());
                     let address = self.door().invite(random()?);
                     print(&format!("{address}\n"));
                 }
             }
             let seen_at = *self.seen_at.lock().unwrap_or_else(PoisonError::into_inner);
             if seen_at.elapsed() > LEFT_ALONE {
-                say("Nobody has looked at a page for an hour.");
+                say("No page was open for an hour.");
                 return Ok(());
             }
         }

@@ -1,13 +1,20 @@
-//! Who may come in. Each row is a request that differs in one thing from one that is let in.
+//! Access to the pages. Each row is a request that differs in one thing from one that is let in.
 
-use muster_cli::ui::door::{Admitted, Door, Knock};
+use muster_cli::ui::door::{Admitted, Door, ENTER, Knock};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::order::Order;
 
 const PORT: u16 = 49_213;
+/// Path, session and key.
+const SECRETS: [[u8; 32]; 3] = [[3; 32], [1; 32], [2; 32]];
 
 fn door() -> Door {
-    Door::new(PORT, [1; 32], [2; 32], false)
+    Door::new(PORT, SECRETS, false)
+}
+
+/// The secret path.
+fn root() -> String {
+    format!("/{}", "03".repeat(32))
 }
 
 /// From a browser that was let in.
@@ -16,7 +23,7 @@ fn knock(method: &str, path: &str) -> Knock {
     let (pair, _) = cookie.split_once(';').expect("attributes");
     Knock {
         method: method.to_owned(),
-        path: path.to_owned(),
+        path: if path == ENTER { path.to_owned() } else { root() + path },
         hosts: vec![format!("127.0.0.1:{PORT}")],
         cookies: vec![format!("other=1; {pair}")],
         ..Knock::default()
@@ -37,16 +44,80 @@ fn order() -> Knock {
     }
 }
 
+/// A page on another port of this machine: the browser sends no cookie outside the secret path.
+fn foreign_page(knock: &mut Knock) {
+    knock.site = Some("same-site".to_owned());
+    knock.origins = vec!["http://127.0.0.1:8000".to_owned()];
+    knock.cookies.clear();
+}
+
+/// A program of another user knows the port, from the list of connections.
+fn other_user(knock: &mut Knock) {
+    let knows_none = |path: &str| path.replace(&root(), "");
+    knock.path = knows_none(&knock.path);
+    (knock.site, knock.cookies) = (None, Vec::new());
+}
+
+#[test]
+fn the_cookie_goes_to_the_secret_path_alone() {
+    let cookie = door().cookie();
+    assert_eq!(
+        cookie,
+        format!("muster-{PORT}={}; HttpOnly; SameSite=Strict; Path={}", "01".repeat(32), root())
+    );
+    // Every link, form, file and stream of a page is below it.
+    let page = "<a href=\"/\">x</a><form action=\"/do/x\"><script src=\"/s/1.js\"></script>&quot; href=&quot;/y&quot;";
+    let root = root();
+    assert_eq!(
+        muster_cli::ui::frame::below(&root, page),
+        format!(
+            "<a href=\"{root}/\">x</a><form action=\"{root}/do/x\"><script src=\"{root}/s/1.js\"></script>&quot; href=&quot;/y&quot;"
+        )
+    );
+}
+
 #[test]
 fn whoever_looks_has_the_cookie_and_comes_to_our_own_address() {
     type Change = fn(&mut Knock);
-    let rows: [(&str, Change, u16); 19] = [
+    let rows: [(&str, Change, u16); 30] = [
         ("a page", |_| (), 200),
         ("its head", |k| k.method = "HEAD".into(), 200),
         ("another name of this machine", |k| k.hosts = vec![format!("localhost:{PORT}")], 200),
         ("a link that was typed", |k| k.site = Some("none".into()), 200),
         ("a link of ours", |k| k.site = Some("same-origin".into()), 200),
-        ("a link of another page", |k| k.site = Some("cross-site".into()), 403),
+        ("a link of another site", |k| k.site = Some("cross-site".into()), 403),
+        ("a page on another port", |k| k.site = Some("same-site".into()), 403),
+        ("an unknown kind of site", |k| k.site = Some("same".into()), 403),
+        ("a page on another port, as its browser sends it", foreign_page, 403),
+        (
+            "the same with a guessed path",
+            |k| {
+                foreign_page(k);
+                k.path = "/machines".into()
+            },
+            403,
+        ),
+        ("another user of this machine", other_user, 403),
+        (
+            "another user who saw the path",
+            |k| {
+                other_user(k);
+                k.path = root() + "/machines"
+            },
+            403,
+        ),
+        (
+            "another user who has the cookie of another port",
+            |k| {
+                other_user(k);
+                k.cookies = vec!["muster-49214=01".into()];
+            },
+            403,
+        ),
+        ("outside the secret path", |k| k.path = "/machines".into(), 403),
+        ("another path", |k| k.path = k.path.replace("03", "04"), 403),
+        ("the path and more", |k| k.path = k.path.replace("/machines", "x/machines"), 403),
+        ("the path alone", |k| k.path = root(), 403),
         (
             "a name that resolves to this machine",
             |k| k.hosts = vec![format!("evil.example:{PORT}")],
@@ -67,7 +138,7 @@ fn whoever_looks_has_the_cookie_and_comes_to_our_own_address() {
         ("two cookies", |k| k.cookies.push(format!("muster-{PORT}=00")), 403),
         ("an empty cookie", |k| k.cookies = vec![format!("muster-{PORT}=")], 403),
         ("another method", |k| k.method = "PUT".into(), 405),
-        ("an order by GET", |k| k.path = "/do/force".into(), 200),
+        ("an order by GET", |k| k.path = root() + "/do/force", 200),
     ];
     for (what, change, status) in rows {
         let mut knock = knock("GET", "/machines");
@@ -84,22 +155,29 @@ fn whoever_orders_brings_back_the_form_that_was_shown() {
         let token = k.form.get("token").unwrap_or_default().to_owned();
         k.form = Fields::read(format!("{form}&token={token}").as_bytes());
     };
-    let rows: [(&str, Change, u16); 15] = [
+    let rows: [(&str, Change, u16); 18] = [
         ("a form", |_| (), 200),
         ("from a browser that says no site", |k| k.site = None, 200),
         ("from a browser that says no origin", |k| k.origins.clear(), 200),
         ("from another page", |k| k.site = Some("cross-site".into()), 403),
         ("from another port of this machine", |k| k.site = Some("same-site".into()), 403),
         ("typed", |k| k.site = Some("none".into()), 403),
+        (
+            "from a page on another port that knows all",
+            |k| k.origins = vec!["http://127.0.0.1:1".into()],
+            403,
+        ),
+        ("outside the secret path", |k| k.path = "/do/force".into(), 403),
+        ("by another user of this machine", other_user, 403),
         ("from another origin", |k| k.origins = vec!["http://evil.example".into()], 403),
         ("from a page without one", |k| k.origins = vec!["null".into()], 403),
         ("from our other name", |k| k.origins = vec![format!("http://localhost:{PORT}")], 403),
         ("to another host", |k| k.hosts = vec![format!("evil.example:{PORT}")], 403),
         ("without the cookie", |k| k.cookies.clear(), 403),
         ("without its token", |k| k.form = Fields::read(b"name=small-l0-0&reason=moving"), 403),
-        ("for another order", |k| k.path = "/do/kill".into(), 403),
-        ("for no order", |k| k.path = "/do/nothing".into(), 404),
-        ("to a page", |k| k.path = "/machines".into(), 404),
+        ("for another order", |k| k.path = root() + "/do/kill", 403),
+        ("for no order", |k| k.path = root() + "/do/nothing", 404),
+        ("to a page", |k| k.path = root() + "/machines", 404),
     ];
     for (what, change, status) in rows {
         let mut knock = order();
@@ -149,7 +227,7 @@ fn a_form_orders_what_was_shown_and_nothing_else() {
             assert_eq!(met, wanted, "{action} {fields} with the form of {order:?}");
             let foreign = Knock { site: Some("cross-site".to_owned()), ..knock.clone() };
             assert_eq!(door().meets(&foreign).map_err(|refused| refused.status), Err(403));
-            let mut read_only = Door::new(PORT, [1; 32], [2; 32], true);
+            let mut read_only = Door::new(PORT, SECRETS, true);
             assert_eq!(read_only.meets(&knock).map_err(|refused| refused.status), Err(404));
         }
     }
@@ -158,7 +236,7 @@ fn a_form_orders_what_was_shown_and_nothing_else() {
 #[test]
 fn a_draft_has_a_token_and_is_no_order() {
     let mut knock = order();
-    knock.path = "/confirm/apply".to_owned();
+    knock.path = root() + "/confirm/apply";
     let status = |knock: &Knock| door().meets(knock).map_err(|refused| refused.status);
     knock.form = Fields::read(b"file=pools%3A+%5B%5D%0D%0A&token=00");
     assert_eq!(status(&knock), Err(403));
@@ -166,13 +244,13 @@ fn a_draft_has_a_token_and_is_no_order() {
     knock.form = Fields::read(format!("file=pools%3A+%5B%5D%0D%0A&token={draft}").as_bytes());
     let apply = Order::Apply { file: "pools: []\n".to_owned() };
     assert_eq!(status(&knock), Ok(Admitted::Drafts(apply)));
-    knock.path = "/do/apply".to_owned();
+    knock.path = root() + "/do/apply";
     assert_eq!(status(&knock), Err(403));
 }
 
 #[test]
 fn read_only_has_no_orders() {
-    let mut door = Door::new(PORT, [1; 32], [2; 32], true);
+    let mut door = Door::new(PORT, SECRETS, true);
     assert_eq!(door.meets(&order()).map_err(|refused| refused.status), Err(404));
     assert_eq!(door.meets(&knock("GET", "/")), Ok(Admitted::Looks));
 }
@@ -182,15 +260,16 @@ fn an_address_lets_one_browser_in() {
     let mut door = door();
     let enter = |address: &str| {
         let (_, entry) = address.split_once('?').expect("an entry");
-        Knock { cookies: Vec::new(), query: entry.to_owned(), ..knock("GET", "/enter") }
+        Knock { cookies: Vec::new(), query: entry.to_owned(), ..knock("GET", ENTER) }
     };
     let first = enter(&door.invite([3; 32]));
     let second = enter(&door.invite([4; 32]));
     let mut status = |knock: &Knock| door.meets(knock).map_err(|refused| refused.status);
     assert_eq!(status(&first), Err(403), "another one was printed since");
     assert_eq!(status(&Knock { query: String::new(), ..second.clone() }), Err(403));
-    let from_elsewhere = Knock { site: Some("cross-site".to_owned()), ..second.clone() };
-    assert_eq!(status(&from_elsewhere), Err(403));
-    assert_eq!(status(&second), Ok(Admitted::Enters));
+    let of = |site: &str| Knock { site: Some(site.to_owned()), ..second.clone() };
+    assert_eq!(status(&of("same-site")), Err(403), "a page on another port");
+    // What browsers call the file that leads here.
+    assert_eq!(status(&of("cross-site")), Ok(Admitted::Enters));
     assert_eq!(status(&second), Err(403), "it is used up");
 }

@@ -1,4 +1,4 @@
-//! What a browser is answered.
+//! Answers to a browser.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,11 @@ use tokio::time::timeout;
 use super::{Ui, live};
 use crate::terminal::{github, now};
 
+const HTML: &str = "text/html; charset=utf-8";
 /// How long a page waits for an answer that it cannot do without.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Somebody who looks.
+/// A page, a file or a stream.
 pub(super) async fn looks(ui: &Arc<Ui>, knock: &Knock) -> Response<Body> {
     let fields = Fields::read(knock.query.as_bytes());
     if let Some(asset) = assets::at(&knock.path) {
@@ -38,17 +39,17 @@ pub(super) async fn looks(ui: &Arc<Ui>, knock: &Knock) -> Response<Body> {
         "/go" => goes(ui, fields.get("name").unwrap_or_default()).await,
         "/refresh" => {
             ui.memory().expire(now());
-            to(&frame::target(&fields).address())
+            to(ui, &frame::target(&fields).address())
         }
         path => match path.strip_prefix("/confirm/") {
-            Some(_) if ui.about.is_read_only => refused(404, "There is nothing here."),
+            Some(_) if ui.about.is_read_only => html(ui, 404, &frame::missing(&ui.about)),
             Some(action) => match Order::read(action, &fields) {
                 Some(order) => asks(ui, &order).await,
-                None => html(404, confirm::unread(action, &ui.about)),
+                None => html(ui, 404, &confirm::unread(action, &ui.about)),
             },
             None => match Page::read(path, &fields) {
                 Some(page) => shows(ui, &page).await,
-                None => refused(404, "There is nothing here."),
+                None => html(ui, 404, &frame::missing(&ui.about)),
             },
         },
     }
@@ -57,7 +58,8 @@ pub(super) async fn looks(ui: &Arc<Ui>, knock: &Knock) -> Response<Body> {
 /// A page from memory; where nothing is known yet, of the first answer.
 async fn shows(ui: &Arc<Ui>, page: &Page) -> Response<Body> {
     knows(ui, &page.questions()).await;
-    html(200, render(page, &ui.memory(), &ui.about, now()))
+    let text = render(page, &ui.memory(), &ui.about, now());
+    html(ui, 200, &text)
 }
 
 /// Asks what is due, and waits for what there is no answer to at all.
@@ -77,24 +79,24 @@ async fn goes(ui: &Arc<Ui>, text: &str) -> Response<Body> {
     if text.contains("://") {
         knows(ui, &go::QUESTIONS).await;
     }
-    let way = go::way(text, &ui.memory());
+    let way = go::way(text, &ui.memory(), &ui.about.github);
     let (address, asked) = match way {
-        Way::To(page) => return to(&page.address()),
-        Way::Wrong(why) => return html(404, go::lost(&why, &ui.about)),
+        Way::To(page) => return to(ui, &page.address()),
+        Way::Wrong(why) => return html(ui, 404, &go::lost(&why, &ui.about)),
         Way::Ask(address, asked) => (address, asked),
     };
     let mut answers = Vec::new();
     for one in asked {
         match github(&one).await {
             Ok(Some(answer)) => answers.push(answer),
-            Ok(None) => return html(404, go::lost(&go::hidden(&address), &ui.about)),
-            Err(failure) => return html(502, go::lost(&failure.sentence(), &ui.about)),
+            Ok(None) => return html(ui, 404, &go::lost(&go::hidden(&address), &ui.about)),
+            Err(failure) => return html(ui, 502, &go::lost(&failure.sentence(), &ui.about)),
         }
     }
     match go::jobs(&address, &answers).as_slice() {
-        [] => html(404, go::lost(&go::hidden(&address), &ui.about)),
-        [(key, _)] => to(&Page::Job(*key).address()),
-        several => html(200, go::choice(several, &ui.about)),
+        [] => html(ui, 404, &go::lost(&go::hidden(&address), &ui.about)),
+        [(key, _)] => to(ui, &Page::Job(*key).address()),
+        several => html(ui, 200, &go::choice(several, &ui.about)),
     }
 }
 
@@ -102,14 +104,14 @@ async fn goes(ui: &Arc<Ui>, text: &str) -> Response<Body> {
 async fn tells(ui: &Arc<Ui>, fields: &Fields) -> Response<Body> {
     let page = Page::read("/costs", fields);
     let Some(Page::Costs { days, by }) = page else {
-        return refused(404, "There is nothing here.");
+        return html(ui, 404, &frame::missing(&ui.about));
     };
     knows(ui, &[Question::Costs(days, by)]).await;
     let told = ui.memory().costs(days, by).map(csv);
     let headers = [("content-disposition", "attachment; filename=\"costs.csv\"")];
     match told {
         Some(text) => with(200, &headers, "text/csv; charset=utf-8", text),
-        None => refused(502, "The stack has not answered. The page of costs says why."),
+        None => refused(502, "The stack has not answered. The page Costs says why."),
     }
 }
 
@@ -127,7 +129,7 @@ async fn asks_again(
     let plan = plan(ui, order).await;
     let token = ui.door().token(order);
     let status = if wrong.is_some() { 422 } else { 200 };
-    html(status, confirm::page(order, &plan, given, wrong, &token, &ui.about))
+    html(ui, status, &confirm::page(order, &plan, given, wrong, &token, &ui.about))
 }
 
 /// Gives an order, and shows what came of it.
@@ -140,13 +142,13 @@ pub(super) async fn orders(ui: &Arc<Ui>, order: &Order, form: &Fields) -> Respon
     let outcome = match (order.request(given.reason.trim(), ui.by.as_deref(), false), order) {
         (Some(request), _) => ui.ask(&request).await,
         (None, Order::Redrive { queue }) => ui.redrive(*queue).await,
-        (None, _) => return refused(404, "There is nothing here."),
+        (None, _) => return html(ui, 404, &frame::missing(&ui.about)),
     };
     ui.memory().expire(now());
     match outcome.and_then(|answer| done::of(order, answer, now())) {
-        Ok(Done::At(page)) => to(&page.address()),
-        Ok(Done::Said(said)) => html(200, done::page(order, &said, &ui.about)),
-        Err(failure) => html(409, confirm::refused(order, &failure, &ui.about)),
+        Ok(Done::At(page)) => to(ui, &page.address()),
+        Ok(Done::Said(said)) => html(ui, 200, &done::page(order, &said, &ui.about)),
+        Err(failure) => html(ui, 409, &confirm::refused(order, &failure, &ui.about)),
     }
 }
 
@@ -164,22 +166,25 @@ async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<Plan, Failure> {
     Plan::read(order, first, would)
 }
 
-/// The address with its token is told to nobody.
-pub(super) fn entered(cookie: &str) -> Response<Body> {
-    let headers = [("location", "/"), ("set-cookie", cookie), ("referrer-policy", "no-referrer")];
-    with(303, &headers, "text/plain; charset=utf-8", String::new())
+/// The browser got in. No other page learns the address with its secret.
+pub(super) fn entered(cookie: &str, root: &str) -> Response<Body> {
+    let headers = [("set-cookie", cookie), ("referrer-policy", "no-referrer")];
+    with(200, &headers, HTML, frame::entered(root))
 }
 
+/// A refusal does not show the path of the pages: it may go to another user of the machine.
 pub(super) fn refused(status: u16, why: &str) -> Response<Body> {
-    html(status, frame::bare(why))
+    with(status, &[], HTML, frame::bare(why))
 }
 
-fn to(address: &str) -> Response<Body> {
-    with(303, &[("location", address)], "text/plain; charset=utf-8", String::new())
+fn to(ui: &Ui, address: &str) -> Response<Body> {
+    let address = format!("{}{address}", ui.door().root());
+    with(303, &[("location", &address)], "text/plain; charset=utf-8", String::new())
 }
 
-fn html(status: u16, text: String) -> Response<Body> {
-    with(status, &[], "text/html; charset=utf-8", text)
+fn html(ui: &Ui, status: u16, text: &str) -> Response<Body> {
+    let text = frame::below(ui.door().root(), text);
+    with(status, &[], HTML, text)
 }
 
 /// A file never changes: its address would be another.
