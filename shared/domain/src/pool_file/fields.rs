@@ -58,6 +58,36 @@ pub const LIMITS: &[&str] =
 /// Groups of a pool that stand in place of the default's rather than being merged with it.
 pub(super) const WHOLE: &[&str] = &["entity", "instances", "launch_template", "image"];
 
+/// What holds for a field that is not written. What is not here is none.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("balance", "pack"),
+    ("match", "superset"),
+    ("priority", "0"),
+    ("runner_group", "1"),
+    ("name_prefix", "the pool's name"),
+    ("market", "on-demand"),
+    ("allocation", "price-capacity-optimized for Spot, prioritized for on-demand"),
+    ("image.ssm", "the stack's image"),
+    ("image.id", "the stack's image"),
+    ("placement.dedicated", "false"),
+    ("reserved_first", "false"),
+    ("limits.min_idle", "0"),
+    ("limits.job_age", "0s"),
+    ("limits.boot_deadline", "the stack's"),
+    ("limits.idle_limit", "the stack's"),
+    ("limits.max_lifetime", "12h"),
+    ("limits.keep_failed", "0s"),
+    ("public_repositories", "false"),
+    ("sudo", "true"),
+    ("enabled", "true"),
+];
+
+/// The default of a field by its place, for example `limits.max_lifetime`.
+#[must_use]
+pub fn default_of(field: &str) -> Option<&'static str> {
+    DEFAULTS.iter().find(|(name, _)| *name == field).map(|(_, default)| *default)
+}
+
 /// The words of `match`.
 pub const MATCHES: &[(&str, LabelMatch)] =
     &[("superset", LabelMatch::Superset), ("exact", LabelMatch::Exact)];

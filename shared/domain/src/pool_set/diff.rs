@@ -9,6 +9,7 @@ use super::PoolSet;
 use crate::ids::PoolName;
 use crate::pool::Pool;
 use crate::pool_file;
+use crate::pool_file::fields::default_of;
 
 /// A field that changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +83,7 @@ impl Diff {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> =
-            self.stack.iter().map(|change| format!("~ {}", in_words(change))).collect();
+            self.stack.iter().map(|change| format!("~ {}", in_words(change, false))).collect();
         for pool in &self.pools {
             let name = &pool.pool;
             lines.push(match pool.fate {
@@ -95,7 +96,13 @@ impl Diff {
                 Fate::Draining => format!("- pool {name} was removed before and still drains"),
                 Fate::Unchanged => format!("  pool {name} stays as it is"),
             });
-            lines.extend(pool.changes.iter().map(|change| format!("    {}", in_words(change))));
+            let is_new = pool.fate == Fate::Added;
+            let changes = pool.changes.iter();
+            lines.extend(changes.map(|change| format!("    {}", in_words(change, is_new))));
+            // What machines cost most depends on it.
+            if is_new && !pool.changes.iter().any(|change| change.field == "market") {
+                lines.push(format!("    market: {}", unwritten("market")));
+            }
             if pool.replaces_machines {
                 lines.push("    its idle machines are replaced".to_owned());
             }
@@ -124,14 +131,19 @@ fn pool_diff(before: Option<&Pool>, after: &Pool) -> PoolDiff {
     PoolDiff { pool: after.name.clone(), fate, changes, replaces_machines }
 }
 
-fn in_words(change: &Change) -> String {
-    let told = |value: &Option<Value>| {
-        value.as_ref().map_or_else(|| "(default)".to_owned(), Value::to_string)
-    };
-    match (&change.from, &change.to) {
-        (None, Some(to)) => format!("{}: {to}", change.field),
-        (from, to) => format!("{}: {} → {}", change.field, told(from), told(to)),
+/// A change as a line. Of a new pool, what it says.
+fn in_words(Change { field, from, to }: &Change, is_new: bool) -> String {
+    let told =
+        |value: &Option<Value>| value.as_ref().map_or_else(|| unwritten(field), Value::to_string);
+    match (from, to) {
+        (None, Some(to)) if is_new || default_of(field).is_none() => format!("{field}: {to}"),
+        (from, to) => format!("{field}: {} → {}", told(from), told(to)),
     }
+}
+
+/// What holds for a field that the file does not have.
+fn unwritten(field: &str) -> String {
+    default_of(field).map_or_else(|| "(none)".to_owned(), |default| format!("(default: {default})"))
 }
 
 fn changes(from: &Value, to: &Value) -> Vec<Change> {

@@ -225,7 +225,7 @@ fn an_apply_is_told_in_words() {
             "~ pool a changes",
             "    boot_hook: \"true\"",
             "    limits.max: 10 → 20",
-            "    priority: 1",
+            "    priority: (default: 0) → 1",
             "    its idle machines are replaced",
             "  pool c stays as it is",
             "+ pool d is added",
@@ -233,13 +233,14 @@ fn an_apply_is_told_in_words() {
             "    labels: [\"linux\"]",
             "    limits.max: 10",
             "    subnets: [\"subnet-a\"]",
+            "    market: (default: on-demand)",
             "- pool b is removed: it takes no new job, its idle machines end, and its waiting jobs \
              are matched anew",
         ]
     );
     let back = set.succeeded_by(&next, "ada", at(2)).succeeded_by(&set.file(), "ada", at(3));
     let diff = Diff::between(&set.succeeded_by(&next, "ada", at(2)), &back);
-    assert!(diff.lines().contains(&"    boot_hook: \"true\" → (default)".to_owned()));
+    assert!(diff.lines().contains(&"    boot_hook: \"true\" → (none)".to_owned()));
 }
 
 #[test]
