@@ -53,7 +53,7 @@ impl<W: World> Session<'_, W> {
         let path = path.to_string_lossy();
         let text = self.world.read_file(&path)?;
         let wrong = |why: String| Failure::Usage(format!("{path}: {why}"));
-        let value = muster_yaml::read(&text).map_err(|error| wrong(with_causes(&error)))?;
+        let value = muster_yaml::values(&text).map_err(|error| wrong(with_causes(&error)))?;
         let own: OwnPrices =
             serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
         own.check().map_err(wrong)?;

@@ -98,6 +98,8 @@ impl Section {
     }
 }
 
+/// A text. What looks like a number or a truth value is a text here too: the reader of YAML leaves
+/// only those that print as they are written.
 pub(super) fn text(node: &Node, problems: &mut Wrongs) -> Option<String> {
     match &node.value {
         Kind::Text(text) if !text.is_empty() => Some(text.clone()),
@@ -105,8 +107,10 @@ pub(super) fn text(node: &Node, problems: &mut Wrongs) -> Option<String> {
             problems.add(&node.path, "this is empty");
             None
         }
-        Kind::Bool(_) | Kind::Number(_) => {
-            problems.unlike(node, "it in quotes");
+        Kind::Bool(value) => Some(value.to_string()),
+        Kind::Number(number) => Some(number.to_string()),
+        Kind::Null => {
+            problems.unlike(node, "a text; in quotes if it is the word null or ~");
             None
         }
         _ => {

@@ -7,6 +7,7 @@ use super::{EXAMPLE, read, right, yaml};
 use crate::job::labels::Labels;
 use crate::pool::limits::Balance;
 use crate::pool::{Allocation, Image, LabelMatch, MarketPolicy, Placement, Pool};
+use crate::pool_file::fields;
 use crate::pool_file::{PoolFile, written, written_stack};
 use crate::testkit::searched;
 use crate::time::Seconds;
@@ -31,6 +32,48 @@ fn what_is_left_out_has_its_default() {
     };
     assert_eq!(file.pools, [expected]);
     assert_eq!((file.limits.stack, file.balance), (None, Balance::Pack));
+}
+
+#[test]
+fn each_default_is_what_a_field_that_is_left_out_has() {
+    let plain = right(MINIMAL);
+    let all = fields::POOL.iter().map(|name| (*name).to_owned());
+    let limits = fields::LIMITS.iter().map(|name| format!("limits.{name}"));
+    let mut seen = 0;
+    for field in all.chain(limits) {
+        let Some(default) = fields::default_of(&field) else { continue };
+        // Two words or more describe a default; one is what could be written.
+        if default.contains(' ') || default == "the stack's" {
+            continue;
+        }
+        let text = match field.split_once('.') {
+            Some((_, name)) => {
+                MINIMAL.replace("max: 3 }", &format!("max: 3, {name}: {default} }}"))
+            }
+            None => format!("{MINIMAL}\n    {field}: {default}"),
+        };
+        assert_eq!(right(&text), plain, "{field}: {default}");
+        seen += 1;
+    }
+    assert_eq!(seen, 12);
+    let balance = fields::default_of("balance").unwrap_or_default();
+    assert_eq!(right(&format!("balance: {balance}{MINIMAL}")), plain);
+}
+
+#[test]
+fn a_text_may_look_like_a_number_or_a_truth_value() {
+    let said = "    tags: { build: 12, paid: true }\n    environment: { DEBUG: 1 }\n";
+    let file = right(&format!("{}\n{said}", MINIMAL.replace("[linux]", "[linux, 22, true]")));
+    let [pool] = &file.pools[..] else { panic!("one pool") };
+    assert_eq!(
+        pool.labels,
+        crate::job::labels::LabelRows::one(Labels::new(["linux", "22", "true"]))
+    );
+    assert_eq!(
+        pool.tags,
+        [("build", "12"), ("paid", "true")].map(|(n, v)| (n.into(), v.into())).into()
+    );
+    assert_eq!(pool.environment["DEBUG"], "1");
 }
 
 #[test]

@@ -39,7 +39,6 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("image: { ami: ami-0a1b2c3d }", "pools[0].image.ami", "no such field"),
     // Names.
     ("name: big pool", "pools[0].name", "is not a pool name"),
-    ("name: 7", "pools[0].name", "in quotes"),
     ("name: ''", "pools[0].name", "empty"),
     ("name: OTHER", "pools[1].name", "is the name of pools[0] too"),
     ("name_prefix: other", "pools[1].name_prefix", "begin with other too"),
@@ -71,7 +70,7 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("labels: [self-hosted]", "pools[0].labels", "every job"),
     ("labels: [[linux], x64]", "pools[0].labels[1]", "a list of labels"),
     ("labels: [[linux], []]", "pools[0].labels[1]", "empty"),
-    ("labels: [linux, true]", "pools[0].labels[1]", "in quotes"),
+    ("labels: [linux, ~]", "pools[0].labels[1]", "in quotes"),
     ("match: exakt", "pools[0].match", "did you mean \"exact\""),
     ("priority: -1", "pools[0].priority", "from 0 to 1000"),
     // Machines.
@@ -132,11 +131,6 @@ const POOLS: &[(&str, &str, &str)] = &[
         "twelve digits",
     ),
     (
-        "image: { filter: { name: acme, owner: 123456789012 } }",
-        "pools[0].image.filter.owner",
-        "in quotes",
-    ),
-    (
         "image: { id: ami-0a1b2c3d, filter: { name: acme } }",
         "pools[0].image",
         "one of id, ssm and filter",
@@ -167,7 +161,6 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("tags: { 'aws:x': y }", "pools[0].tags.aws:x", "Amazon's own"),
     ("tags: { 'Muster:stack': y }", "pools[0].tags.Muster:stack", "Muster's own"),
     ("tags: { Name: y }", "pools[0].tags.Name", "names the machines itself"),
-    ("tags: { a: 1 }", "pools[0].tags.a", "in quotes"),
     ("tags: { a: 'x;y' }", "pools[0].tags.a", "letters, digits"),
     // The market.
     ("market: ondemand", "pools[0].market", "did you mean \"on-demand\""),
@@ -212,7 +205,6 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("entity: acme\nrepositories: [other/web]", "pools[0].repositories", "none of acme's"),
     ("public_repositories: 'no'", "pools[0].public_repositories", "true or false"),
     ("environment: { 1A: x }", "pools[0].environment.1A", "begins with no digit"),
-    ("environment: { DEBUG: 1 }", "pools[0].environment.DEBUG", "in quotes"),
     (
         "environment: { ACTIONS_RUNNER_HOOK_JOB_STARTED: /x }",
         "pools[0].environment.ACTIONS_RUNNER_HOOK_JOB_STARTED",
