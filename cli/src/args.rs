@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::{Host, Login, Owner};
 use crate::simulate::Trial;
-use crate::words::read_span;
+use crate::words::{read_pause, read_span};
 
 /// Looks after a Muster stack: what waits and why, what runs, and what is to end.
 ///
@@ -179,9 +179,15 @@ pub enum Command {
     ///
     /// Refused while a job runs on it. Afterwards no job can start on it any more, and the reaper does the rest.
     Delete(Delete),
-    /// Holds launches, deletes or a pool's launches back
-    Pause(Switch),
-    /// Lets them go on
+    /// Pauses launches, deletes or the launches of single pools
+    Pause {
+        #[command(flatten)]
+        switch: Switch,
+        /// Resumes by itself after this time, for example `2h`; 1m to 30d
+        #[arg(long = "for", value_name = "TIME", value_parser = read_pause)]
+        length: Option<Seconds>,
+    },
+    /// Resumes what was paused
     Resume(Switch),
     /// The pools: without another word, the pool file in force
     Pools {

@@ -176,8 +176,8 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::DeadLetters(order) => session.dead_letters(&order).await,
         Command::Audit { name, since } => session.audit(name.as_deref(), since).await,
         Command::Delete(order) => session.delete(&order).await,
-        Command::Pause(switch) => session.switch(&switch, "off").await,
-        Command::Resume(switch) => session.switch(&switch, "on").await,
+        Command::Pause { switch, length } => session.switch(&switch, "off", length).await,
+        Command::Resume(switch) => session.switch(&switch, "on", None).await,
         Command::Pools { command } => session.pools(command).await,
         Command::Setup(order) => session.setup(&order).await,
         Command::Upgrade(order) => session.upgrade(&order).await,
@@ -433,9 +433,17 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    async fn switch(&mut self, switch: &Switch, to: &str) -> Result<String, Failure> {
+    async fn switch(
+        &mut self,
+        switch: &Switch,
+        to: &str,
+        length: Option<Seconds>,
+    ) -> Result<String, Failure> {
         let Order { reason, by } = self.order(&switch.order, "Why?")?;
         let mut request = json!({ "action": "switch", "reason": reason, "by": by, "pools": {} });
+        if let Some(length) = length {
+            request["for_seconds"] = json!(length);
+        }
         for what in &switch.what {
             match what.as_str() {
                 "launches" | "deletes" => request[what] = json!(to),

@@ -1,5 +1,6 @@
 //! Times and texts as people read them.
 
+use muster_domain::switches::{LONGEST_PAUSE, SHORTEST_PAUSE};
 use muster_domain::time::{Seconds, Time};
 
 /// A span, rounded down: `41 s`, `12 min`, `3 h`, `2 d`.
@@ -30,6 +31,40 @@ pub fn read_span(text: &str) -> Result<Seconds, String> {
     };
     let number: u32 = text.strip_suffix(unit).unwrap_or_default().parse().map_err(|_| wrong())?;
     number.checked_mul(seconds).filter(|span| *span > 0).map(Seconds).ok_or_else(wrong)
+}
+
+/// The length of a pause: a span that the admin function accepts.
+///
+/// # Errors
+/// What it should look like.
+pub fn read_pause(text: &str) -> Result<Seconds, String> {
+    let length = read_span(text)?;
+    if (SHORTEST_PAUSE..=LONGEST_PAUSE).contains(&length) {
+        return Ok(length);
+    }
+    let (least, most) = (span(SHORTEST_PAUSE), span(LONGEST_PAUSE));
+    Err(format!("a pause lasts {least} to {most}; without --for it lasts until muster resume"))
+}
+
+/// The text of a file. PowerShell's `>` writes UTF-16; editors on Windows put a mark before UTF-8.
+///
+/// # Errors
+/// What to do about a file in another encoding.
+pub fn decoded(bytes: Vec<u8>) -> Result<String, &'static str> {
+    const WRONG: &str = "this is no text in UTF-8; save it as UTF-8";
+    let wide = |rest: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (pairs, odd) = rest.as_chunks::<2>();
+        let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
+        if odd.is_empty() { String::from_utf16(&units).map_err(|_| WRONG) } else { Err(WRONG) }
+    };
+    match bytes.as_slice() {
+        [0xEF, 0xBB, 0xBF, rest @ ..] => String::from_utf8(rest.to_vec()).map_err(|_| WRONG),
+        [0xFF, 0xFE, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xFE, 0xFF, rest @ ..] => wide(rest, u16::from_be_bytes),
+        [1..=255, 0, ..] => wide(&bytes, u16::from_le_bytes),
+        [0, 1..=255, ..] => wide(&bytes, u16::from_be_bytes),
+        _ => String::from_utf8(bytes).map_err(|_| WRONG),
+    }
 }
 
 /// A time of UTC: of the same day without its date.
@@ -65,6 +100,42 @@ pub fn count(number: usize, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_any_editor_is_read() {
+        let text = "pools:\n- name: größer\n";
+        let units =
+            |unit: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(unit).collect::<Vec<u8>>();
+        let (little, big) = (units(u16::to_le_bytes), units(u16::to_be_bytes));
+        let marked = |mark: &[u8], rest: &[u8]| [mark, rest].concat();
+        let rows = [
+            ("UTF-8", text.as_bytes().to_vec()),
+            ("UTF-8 with a mark", marked(&[0xEF, 0xBB, 0xBF], text.as_bytes())),
+            ("PowerShell's >", marked(&[0xFF, 0xFE], &little)),
+            ("UTF-16, big end first", marked(&[0xFE, 0xFF], &big)),
+            ("UTF-16 without a mark", little),
+            ("the same, big end first", big),
+        ];
+        for (name, bytes) in rows {
+            assert_eq!(decoded(bytes).as_deref(), Ok(text), "{name}");
+        }
+        for bytes in [vec![0xFF, 0xFE, 0x61], vec![0xFF, 0xFE, 0x00, 0xD8], vec![0x67, 0xF6, 0xDF]]
+        {
+            assert!(decoded(bytes.clone()).is_err_and(|why| why.contains("UTF-8")), "{bytes:?}");
+        }
+        assert_eq!(decoded(Vec::new()).as_deref(), Ok(""));
+    }
+
+    #[test]
+    fn a_pause_has_bounds() {
+        assert_eq!(read_pause("2h"), Ok(Seconds(7_200)));
+        for text in ["1m", "60s", "30d"] {
+            assert!(read_pause(text).is_ok(), "{text}");
+        }
+        for text in ["59s", "31d", "0m", "2", "-2h", "2 h", "soon"] {
+            assert!(read_pause(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_span_is_a_number_and_a_unit() {

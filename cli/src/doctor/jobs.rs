@@ -44,8 +44,9 @@ fn switches(status: &StackStatus) -> Vec<Wrong> {
             "launches" | "deletes" => told(&what).trim_end_matches('.').to_owned(),
             pool => format!("Launches of pool {pool}"),
         };
-        let (since, by, why) = (clock(off.since, status.overview.now), &off.by, &off.reason);
-        Wrong::warn(format!("{noun} are off since {since} by {by}: {why}."))
+        let now = status.overview.now;
+        let (since, by, end, why) = (clock(off.since, now), &off.by, off.end(now), &off.reason);
+        Wrong::warn(format!("{noun} are off since {since} by {by}{end}: {why}."))
             .remedy(format!("muster resume {what}"))
     });
     wrongs.collect()

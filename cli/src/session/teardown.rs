@@ -3,6 +3,7 @@
 
 use muster_control::admin::answers::{InstanceList, StackStatus};
 use muster_control::admin::{ListRequest, Request};
+use muster_domain::switches::SwitchedOff;
 use muster_sigv4::Call;
 use serde_json::json;
 
@@ -67,7 +68,9 @@ impl<W: World> Session<'_, W> {
 
     async fn no_launches(&mut self, order: &Teardown) -> Result<(), Failure> {
         let status: StackStatus = self.asked("status", Request::Status { github: false }).await?;
-        if status.overview.switches.launches.is_none() {
+        // A pause that ends by itself would let machines come while the last ones end.
+        let stays_off = |off: &SwitchedOff| off.until.is_none();
+        if !status.overview.switches.launches.as_ref().is_some_and(stays_off) {
             let request =
                 json!({ "action": "switch", "launches": "off", "reason": REASON, "by": order.by });
             self.answer(&request).await?;

@@ -2,12 +2,15 @@
 
 use maud::{Markup, html};
 use muster_control::admin::To;
+use muster_domain::time::Seconds;
+use serde_json::{Value, json};
 
 use super::frame::{About, still};
 use super::order::{Delete, Hook, Order, Switched};
 use super::plan::{Plan, told};
 use super::text::{Said, shown};
 use crate::failure::Failure;
+use crate::words::read_pause;
 
 /// Shortest reason, characters; the function's own bound.
 const REASON: usize = 5;
@@ -18,6 +21,8 @@ pub struct Given {
     pub reason: String,
     /// The name, typed.
     pub typed: String,
+    /// How long a pause lasts, for example `2h`; empty for one without an end.
+    pub length: String,
 }
 
 impl Given {
@@ -29,6 +34,7 @@ impl Given {
         if order.has_reason() && self.reason.trim().chars().count() < REASON {
             return Err(format!("Say why, in {REASON} characters or more."));
         }
+        self.seconds(order)?;
         match order.typed() {
             Some(name) if self.typed.trim() != name => {
                 Err(format!("Type {name}: it is not what was typed. Nothing was ordered."))
@@ -36,6 +42,28 @@ impl Given {
             Some(_) | None => Ok(()),
         }
     }
+
+    /// The length of a pause.
+    fn seconds(&self, order: &Order) -> Result<Option<Seconds>, String> {
+        match self.length.trim() {
+            length if is_pause(order) && !length.is_empty() => read_pause(length).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The order's request with what was filled in. Expects what [`Self::check`] accepts.
+    #[must_use]
+    pub fn request(&self, order: &Order, by: Option<&str>) -> Option<Value> {
+        let mut request = order.request(self.reason.trim(), by, false)?;
+        if let Ok(Some(length)) = self.seconds(order) {
+            request["for_seconds"] = json!(length);
+        }
+        Some(request)
+    }
+}
+
+const fn is_pause(order: &Order) -> bool {
+    matches!(order, Order::Switch { to: To::Off, .. })
 }
 
 /// The page that asks. `wrong`: what was missing.
@@ -97,6 +125,11 @@ fn form(order: &Order, given: &Given, wrong: Option<&str>, token: &str) -> Marku
                 input #reason name="reason" required minlength=(REASON) maxlength="1000" value=(shown(&given.reason)) autocomplete="off" aria-describedby="reason-about";
                 p.quiet #reason-about { (REASON) " characters or more; it goes into the audit trail." }
             } @else { p.quiet { (order.kept()) } }
+            @if is_pause(order) {
+                label for="length" { "For how long" }
+                input #length name="for" placeholder="2h" value=(shown(&given.length)) autocomplete="off" aria-describedby="length-about";
+                p.quiet #length-about { "1m to 30d. Empty: until somebody resumes it." }
+            }
             @if let Some(typed) = order.typed() {
                 label for="typed" { "Type the name: " code { (typed) } }
                 input #typed name="typed" required value=(shown(&given.typed)) autocomplete="off" spellcheck="false" autocapitalize="off";

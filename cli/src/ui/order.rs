@@ -326,8 +326,14 @@ impl Order {
                 ..JobsRequest::default()
             }),
             Self::Switch { what, to } => {
-                let mut request =
-                    SwitchRequest { launches: None, deletes: None, pools: [].into(), reason, by };
+                let mut request = SwitchRequest {
+                    for_seconds: None,
+                    launches: None,
+                    deletes: None,
+                    pools: [].into(),
+                    reason,
+                    by,
+                };
                 match what {
                     Switched::Launches => request.launches = Some(*to),
                     Switched::Deletes => request.deletes = Some(*to),

@@ -149,7 +149,9 @@ fn of_switch(what: &Switched, to: To, told: &Overview) -> Vec<String> {
         Switched::Pool(name) => format!("Launches of pool {name}"),
     };
     let now = match off {
-        Some(off) => format!("{which} are off now, by {}: {}.", off.by, off.reason),
+        Some(off) => {
+            format!("{which} are off now, by {}{}: {}.", off.by, off.end(told.now), off.reason)
+        }
         None => format!("{which} are on now."),
     };
     let then = match (what, to) {

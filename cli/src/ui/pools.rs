@@ -25,14 +25,14 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
     let told = memory.overview()?;
     Some(html! {
         (overview::pools(told))
-        (switches(told, about))
+        (switches(told, about, now))
         @if let Some(set) = memory.pools() { (in_force(set, about, now)) }
         @if let Some(history) = memory.history() { (versions(history, about, now)) }
     })
 }
 
 /// What holds the whole stack back.
-fn switches(told: &Overview, about: &About) -> Markup {
+fn switches(told: &Overview, about: &About, now: Time) -> Markup {
     let switches = [
         ("Launches", Switched::Launches, &told.switches.launches),
         ("Deletes", Switched::Deletes, &told.switches.deletes),
@@ -42,7 +42,7 @@ fn switches(told: &Overview, about: &About) -> Markup {
             h2 #switches { "Switches" }
             @for (name, what, off) in switches { p {
                 (name) " are " b { @if off.is_some() { "off" } @else { "on" } } ". "
-                @if let Some(off) = off { "By " (Said(&off.by)) ": " (Said(&off.reason)) ". " }
+                @if let Some(off) = off { "By " (Said(&off.by)) (off.end(now)) ": " (Said(&off.reason)) ". " }
                 (switch(what, off.is_some(), about))
             } }
         }
@@ -128,7 +128,7 @@ pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) ->
             h2 #switch { "Launches" }
             p {
                 "Launches of this pool are " b { @if pool.launches_off.is_some() { "off" } @else { "on" } } ". "
-                @if let Some(off) = &pool.launches_off { "Since " (moment(off.since, now)) " by " (Said(&off.by)) ": " (Said(&off.reason)) ". " }
+                @if let Some(off) = &pool.launches_off { "Since " (moment(off.since, now)) " by " (Said(&off.by)) (off.end(now)) ": " (Said(&off.reason)) ". " }
                 (switch(Switched::Pool(name.clone()), pool.launches_off.is_some(), about))
             }
         }

@@ -75,6 +75,8 @@ fn a_reason_goes_with_every_yes_to_an_end() {
 #[test]
 fn switches_take_many_names() {
     let answer = || recorded("switch");
+    let mut ends = answer();
+    ends["switches"]["launches"]["until"] = json!("2026-11-21T14:00:00Z");
     told(
         "run_switch",
         [
@@ -84,8 +86,34 @@ fn switches_take_many_names() {
             ),
             (says([answer()], &["they are moved"]), vec!["resume", "deletes", "--by", "mira"]),
             (Fake::of([]), vec!["pause", "launches"]),
+            // With an end.
+            (
+                Fake::of([ends]),
+                vec![
+                    "pause",
+                    "launches",
+                    "--for",
+                    "2h",
+                    "--reason",
+                    "moving subnets",
+                    "--by",
+                    "mira",
+                ],
+            ),
         ],
     );
+}
+
+#[test]
+fn a_pause_ends_between_a_minute_and_thirty_days() {
+    use clap::Parser as _;
+    for length in ["59s", "31d", "2", "soon", "-2h", ""] {
+        let line = ["muster", "pause", "launches", "--for", length];
+        let refused = muster_cli::args::Muster::try_parse_from(line).map(|_| ());
+        assert_eq!(refused.map_err(|error| error.exit_code()), Err(2), "{length}");
+    }
+    let resume = ["muster", "resume", "launches", "--for", "2h"];
+    assert!(muster_cli::args::Muster::try_parse_from(resume).is_err());
 }
 
 /// A program gets all that there is, and a person what a screen holds.

@@ -31,6 +31,13 @@ fn status(launches_off: bool) -> Value {
     answer
 }
 
+/// Launches are off until noon.
+fn paused() -> Value {
+    let mut answer = status(true);
+    answer["switches"]["launches"]["until"] = json!("2026-11-21T12:00:00Z");
+    answer
+}
+
 fn orphaned() -> Value {
     let mut answer = status(true);
     answer["orphans"] = recorded("status")["orphans"].clone();
@@ -109,6 +116,26 @@ fn what_knows_about_the_machines_goes_last() {
                         machines(&[]),
                         Ok(json!({})),
                         stack("UPDATE_ROLLBACK_FAILED"),
+                        gone(),
+                        no_notices("ResourceNotFoundException"),
+                    ],
+                    &[],
+                ),
+                yes(),
+            ),
+            // Launches are paused for a while, which must not end now.
+            (
+                fake(
+                    [
+                        vec![paused(), recorded("switch")],
+                        empty().to_vec(),
+                        vec![refused("unavailable", "no")],
+                    ]
+                    .concat(),
+                    vec![
+                        stack("CREATE_COMPLETE"),
+                        machines(&[]),
+                        Ok(json!({})),
                         gone(),
                         no_notices("ResourceNotFoundException"),
                     ],

@@ -1,4 +1,6 @@
 //! What operators have switched off. One record for the whole stack; there is none while all is on.
+//! A switch can have an end. From then on it counts as on, without any write, so each question names
+//! a time.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
 use crate::ids::PoolName;
-use crate::time::Time;
+use crate::time::{Seconds, Time};
+
+/// The shortest pause with an end. The sweep runs once a minute.
+pub const SHORTEST_PAUSE: Seconds = Seconds(60);
+/// The longest pause with an end.
+pub const LONGEST_PAUSE: Seconds = Seconds(30 * 86_400);
 
 /// Something that can be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,25 +46,44 @@ pub struct SwitchedOff {
     pub by: String,
     /// Why, in the operator's words.
     pub reason: String,
+    /// When it ends by itself; none until somebody resumes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}
+
+impl SwitchedOff {
+    fn is_on(&self, now: Time) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    /// The end as a clause (", until 14:30:00"); empty without an end.
+    #[must_use]
+    pub fn end(&self, now: Time) -> String {
+        self.until.map(|until| format!(", until {}", until.clock(now))).unwrap_or_default()
+    }
 }
 
 impl std::fmt::Display for SwitchedOff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "switched off at {} by {}: {}", self.since, self.by, self.reason)
+        write!(f, "switched off at {} by {}", self.since, self.by)?;
+        if let Some(until) = self.until {
+            write!(f, " until {until}")?;
+        }
+        write!(f, ": {}", self.reason)
     }
 }
 
-/// The record.
+/// The record. Its fields are private: only a time says what of it is still off.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Switches {
     /// Version of the record's form.
-    pub schema: u16,
+    schema: u16,
     /// See [`Switch::Launches`].
-    pub launches: Option<SwitchedOff>,
+    launches: Option<SwitchedOff>,
     /// See [`Switch::Deletes`].
-    pub deletes: Option<SwitchedOff>,
+    deletes: Option<SwitchedOff>,
     /// See [`Switch::Pool`].
-    pub pools: BTreeMap<PoolName, SwitchedOff>,
+    pools: BTreeMap<PoolName, SwitchedOff>,
 }
 
 impl Default for Switches {
@@ -68,26 +94,52 @@ impl Default for Switches {
 }
 
 impl Switches {
-    /// Why no machine of this pool is launched, if none is.
+    /// Whether launches of all pools are off.
     #[must_use]
-    pub fn launches_off(&self, pool: &PoolName) -> Option<&SwitchedOff> {
-        self.launches.as_ref().or_else(|| self.pools.get(pool))
+    pub fn all_launches_off(&self, now: Time) -> Option<&SwitchedOff> {
+        self.launches.as_ref().filter(|off| !off.is_on(now))
     }
 
     /// Why nothing is deleted but by force, if so.
     #[must_use]
-    pub fn deletes_off(&self) -> Option<&SwitchedOff> {
-        self.deletes.as_ref()
+    pub fn deletes_off(&self, now: Time) -> Option<&SwitchedOff> {
+        self.deletes.as_ref().filter(|off| !off.is_on(now))
+    }
+
+    /// The pools with their own switch off.
+    pub fn pools_off(&self, now: Time) -> impl Iterator<Item = (&PoolName, &SwitchedOff)> {
+        self.pools.iter().filter(move |(_, off)| !off.is_on(now))
+    }
+
+    /// Why no machine of this pool is launched, if none is. Of two reasons, the one that ends later.
+    #[must_use]
+    pub fn launches_off(&self, pool: &PoolName, now: Time) -> Option<&SwitchedOff> {
+        let own = self.pools.get(pool).filter(|off| !off.is_on(now));
+        let both = own.into_iter().chain(self.all_launches_off(now));
+        both.max_by_key(|off| (off.until.is_none(), off.until))
     }
 
     /// Since when the first of what is off has been off.
     #[must_use]
-    pub fn off_since(&self) -> Option<Time> {
-        let stack = self.launches.iter().chain(&self.deletes);
-        stack.chain(self.pools.values()).map(|off| off.since).min()
+    pub fn off_since(&self, now: Time) -> Option<Time> {
+        let stack = self.all_launches_off(now).into_iter().chain(self.deletes_off(now));
+        stack.chain(self.pools_off(now).map(|(_, off)| off)).map(|off| off.since).min()
     }
 
-    /// The record with one switch set. Switching off what is off keeps its first time and reason.
+    /// The record without what has ended.
+    #[must_use]
+    pub fn still_off(&self, now: Time) -> Self {
+        let pools = self.pools_off(now).map(|(name, off)| (name.clone(), off.clone()));
+        Self {
+            schema: self.schema,
+            launches: self.all_launches_off(now).cloned(),
+            deletes: self.deletes_off(now).cloned(),
+            pools: pools.collect(),
+        }
+    }
+
+    /// The record with one switch set. Switching off what is off changes its end, and keeps its
+    /// first time and reason. Expects a record without what has ended ([`Self::still_off`]).
     #[must_use]
     pub fn with(&self, switch: &Switch, off: Option<SwitchedOff>) -> Self {
         let mut next = self.clone();
@@ -96,7 +148,10 @@ impl Switches {
             Switch::Deletes => next.deletes.take(),
             Switch::Pool(name) => next.pools.remove(name),
         };
-        let off = off.map(|off| before.unwrap_or(off));
+        let off = off.map(|off| match before {
+            Some(before) => SwitchedOff { until: off.until, ..before },
+            None => off,
+        });
         match switch {
             Switch::Launches => next.launches = off,
             Switch::Deletes => next.deletes = off,
@@ -109,10 +164,19 @@ impl Switches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instance::tests::at;
 
-    fn off(seconds: i64) -> SwitchedOff {
-        let since = Time::from_millis(seconds * 1000);
-        SwitchedOff { since, by: "ada".to_owned(), reason: "moving subnets".to_owned() }
+    fn off(seconds: u32) -> SwitchedOff {
+        SwitchedOff {
+            since: at(seconds),
+            by: "ada".to_owned(),
+            reason: "moving subnets".to_owned(),
+            until: None,
+        }
+    }
+
+    fn off_until(seconds: u32, until: u32) -> SwitchedOff {
+        SwitchedOff { until: Some(at(until)), ..off(seconds) }
     }
 
     fn pool(name: &str) -> PoolName {
@@ -122,12 +186,12 @@ mod tests {
     #[test]
     fn a_pool_is_off_by_its_own_switch_or_by_that_of_all() {
         let own = Switches::default().with(&Switch::Pool(pool("big")), Some(off(5)));
-        assert_eq!(own.launches_off(&pool("big")), Some(&off(5)));
-        assert_eq!(own.launches_off(&pool("small")), None);
+        assert_eq!(own.launches_off(&pool("big"), at(6)), Some(&off(5)));
+        assert_eq!(own.launches_off(&pool("small"), at(6)), None);
         let all = own.with(&Switch::Launches, Some(off(9)));
-        assert_eq!(all.launches_off(&pool("small")), Some(&off(9)));
-        assert_eq!(all.deletes, None);
-        assert_eq!(all.off_since(), Some(Time::from_millis(5000)));
+        assert_eq!(all.launches_off(&pool("small"), at(9)), Some(&off(9)));
+        assert_eq!(all.deletes_off(at(9)), None);
+        assert_eq!(all.off_since(at(9)), Some(at(5)));
     }
 
     #[test]
@@ -136,8 +200,81 @@ mod tests {
             let first = Switches::default().with(&switch, Some(off(5)));
             assert_eq!(first.with(&switch, Some(off(9))), first);
             let on = first.with(&switch, None);
-            assert_eq!(on.off_since(), None);
+            assert_eq!(on.off_since(at(9)), None);
             assert_eq!(on.with(&switch, None), on);
         }
+    }
+
+    /// Each question about the record, and whether its answer says that something is off.
+    type Reader = (&'static str, fn(&Switches, Time) -> bool);
+
+    #[test]
+    fn every_reader_takes_an_ended_switch_for_on() {
+        let launches: &[Reader] = &[
+            ("all_launches_off", |all, now| all.all_launches_off(now).is_some()),
+            ("launches_off", |all, now| all.launches_off(&pool("big"), now).is_some()),
+        ];
+        let pools: &[Reader] = &[
+            ("pools_off", |all, now| all.pools_off(now).count() == 1),
+            ("launches_off", |all, now| all.launches_off(&pool("big"), now).is_some()),
+        ];
+        let deletes: &[Reader] = &[("deletes_off", |all, now| all.deletes_off(now).is_some())];
+        let any: &[Reader] = &[
+            ("off_since", |all, now| all.off_since(now).is_some()),
+            ("still_off", |all, now| all.still_off(now) != Switches::default()),
+        ];
+        let ends = [
+            ("without an end", off(5), true),
+            ("with an end to come", off_until(5, 101), true),
+            ("with an end now", off_until(5, 100), false),
+            ("with an end long ago", off_until(5, 6), false),
+        ];
+        let rows = [
+            (Switch::Launches, launches),
+            (Switch::Deletes, deletes),
+            (Switch::Pool(pool("big")), pools),
+        ];
+        for (switch, own) in rows {
+            for (name, off, is_off) in &ends {
+                let all = Switches::default().with(&switch, Some(off.clone()));
+                for (reader, says_off) in own.iter().chain(any) {
+                    assert_eq!(says_off(&all, at(100)), *is_off, "{switch} {name}: {reader}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_pause_changes_the_end_and_the_later_end_explains_a_pool() {
+        let big = Switch::Pool(pool("big"));
+        for (second, until) in [(off_until(9, 50), Some(at(50))), (off(9), None)] {
+            let twice =
+                Switches::default().with(&big, Some(off_until(5, 20))).with(&big, Some(second));
+            let expected = SwitchedOff { until, ..off(5) };
+            assert_eq!(twice.launches_off(&pool("big"), at(10)), Some(&expected));
+        }
+        let later = |own: SwitchedOff, all: SwitchedOff| {
+            let both = Switches::default().with(&big, Some(own)).with(&Switch::Launches, Some(all));
+            both.launches_off(&pool("big"), at(10)).and_then(|off| off.until)
+        };
+        assert_eq!(later(off_until(5, 20), off_until(5, 30)), Some(at(30)));
+        assert_eq!(later(off_until(5, 30), off_until(5, 20)), Some(at(30)));
+        assert_eq!(later(off(5), off_until(5, 20)), None);
+        assert_eq!(later(off_until(5, 20), off(5)), None);
+    }
+
+    #[test]
+    fn the_end_is_said_and_kept() {
+        let now = at(10);
+        assert_eq!((off(5).end(now), off_until(5, 3600).end(now)), {
+            (String::new(), format!(", until {}", at(3600).clock(now)))
+        });
+        assert_eq!(
+            off_until(5, 3600).to_string(),
+            format!("switched off at {} by ada until {}: moving subnets", at(5), at(3600))
+        );
+        let all = Switches::default().with(&Switch::Deletes, Some(off_until(5, 3600)));
+        let text = serde_json::to_string(&all).expect("written");
+        assert_eq!(serde_json::from_str::<Switches>(&text).expect("read"), all);
     }
 }

@@ -12,6 +12,7 @@ use muster_domain::ids::MachineId;
 use muster_domain::instance::Instance;
 use muster_domain::stored::Committed;
 use muster_domain::switches::{SwitchedOff, Switches};
+use muster_domain::time::Time;
 
 use crate::agenda::{Millis, SECOND};
 use crate::executor::LATEST_LANDING;
@@ -25,6 +26,11 @@ impl World {
     /// begun before, and its last call may arrive after its end.
     const fn just_now(&self) -> Millis {
         JUST_NOW + if self.is_landing { LATEST_LANDING } else { 0 }
+    }
+
+    /// The latest that the clock of a function may show: a pause may be over by it.
+    const fn clocks_later(&self) -> Time {
+        Time::from_millis(self.now + JUST_NOW)
     }
 
     /// Whether every pass knows that something is switched off. The order may have arrived after
@@ -46,7 +52,8 @@ impl World {
             return;
         }
         let Some(pool) = self.checker.pool(&next.pool) else { return };
-        let off = self.tables.switches.as_ref().and_then(|all| all.launches_off(&next.pool));
+        let later = self.clocks_later();
+        let off = self.tables.switches.as_ref().and_then(|all| all.launches_off(&next.pool, later));
         if !pool.enabled || off.is_some_and(|off| self.is_off_for_long(off)) {
             let (name, pool) = (&next.name, &next.pool);
             self.broken("held", || format!("{name} is launched, and launches of {pool} are off"));
@@ -55,7 +62,8 @@ impl World {
 
     /// Deletes are off, and this is none that passes.
     pub(crate) fn check_deletes_off(&mut self, row: Option<&Instance>, what: &str) {
-        let off = self.tables.switches.as_ref().and_then(|all| all.deletes_off());
+        let later = self.clocks_later();
+        let off = self.tables.switches.as_ref().and_then(|all| all.deletes_off(later));
         let long = off.is_some_and(|off| self.is_off_for_long(off));
         if long && !row.is_some_and(Instance::is_forced) {
             self.broken("held", || format!("{what} although deletes are off"));

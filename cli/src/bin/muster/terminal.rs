@@ -1,6 +1,6 @@
 //! The world as it is: AWS, GitHub, and the person at the terminal.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::session::{Ended, Visit, World};
 use muster_cli::ui::Serving;
+use muster_cli::words::decoded;
 use muster_control::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
@@ -177,12 +178,14 @@ impl World for Terminal {
     }
 
     fn read_file(&mut self, path: &str) -> Result<String, Failure> {
-        let text = if path == "-" {
-            std::io::read_to_string(std::io::stdin())
-        } else {
-            std::fs::read_to_string(path)
+        let mut bytes = Vec::new();
+        let read = match path {
+            "-" => std::io::stdin().read_to_end(&mut bytes).map(drop),
+            _ => std::fs::read(path).map(|all| bytes = all),
         };
-        text.map_err(|error| Failure::File { path: path.to_owned(), why: with_causes(&error) })
+        let failed = |why| Failure::File { path: path.to_owned(), why };
+        read.map_err(|error| failed(with_causes(&error)))?;
+        decoded(bytes).map_err(|why| failed(why.to_owned()))
     }
 
     fn is_attended(&self) -> bool {

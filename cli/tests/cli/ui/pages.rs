@@ -299,7 +299,8 @@ fn text_of_others_stays_text() {
             format!("/machines?q={0}&state={0}&pool={0}", muster_cli::ui::fields::part(text));
         let page = page(&query);
         is_text(&query, &render(&page, &known(&page, |answer| answer), &about(), NOW));
-        let given = Given { reason: text.to_owned(), typed: text.to_owned() };
+        let given =
+            Given { reason: text.to_owned(), typed: text.to_owned(), length: text.to_owned() };
         let failure = Failure::Usage(text.to_owned());
         let plan = Ok(plan("force", "name=small-l0-0"));
         let order = order("force", "name=small-l0-0");
@@ -463,8 +464,11 @@ fn what_makes_no_order_is_none() {
 
 #[test]
 fn an_order_wants_a_reason_and_a_name_where_something_may_be_lost() {
-    let given =
-        |reason: &str, typed: &str| Given { reason: reason.to_owned(), typed: typed.to_owned() };
+    let given = |reason: &str, typed: &str| Given {
+        reason: reason.to_owned(),
+        typed: typed.to_owned(),
+        ..Given::default()
+    };
     let plain = order("delete", "name=small-l0-0");
     let force = order("force", "name=small-l0-0");
     assert!(given("old image", "").check(&plain).is_ok());
@@ -472,6 +476,27 @@ fn an_order_wants_a_reason_and_a_name_where_something_may_be_lost() {
     assert!(given("old image", "small-l0-0").check(&force).is_ok());
     assert!(given("old image", "small-l0-1").check(&force).is_err());
     assert!(given("old", "small-l0-0").check(&force).is_err());
+}
+
+#[test]
+fn a_pause_may_have_an_end_and_nothing_else_has_one() {
+    let given = |length: &str| Given { length: length.to_owned(), ..filled() };
+    let pause = order("pause", "what=launches");
+    for (length, seconds) in [("", None), (" 2h ", Some(7_200)), ("30d", Some(2_592_000))] {
+        assert!(given(length).check(&pause).is_ok(), "{length}");
+        let request = given(length).request(&pause, None).expect("a request");
+        assert_eq!(request["for_seconds"].as_u64(), seconds, "{length}");
+    }
+    for length in ["59s", "31d", "soon"] {
+        assert!(given(length).check(&pause).is_err(), "{length}");
+    }
+    let resume = order("resume", "what=launches");
+    let request = given("2h").request(&resume, None).expect("a request");
+    assert!(given("2h").check(&resume).is_ok() && request["for_seconds"].is_null(), "{request}");
+}
+
+fn filled() -> Given {
+    Given { reason: "moving subnets".to_owned(), ..Given::default() }
 }
 
 #[test]

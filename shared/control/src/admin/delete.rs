@@ -31,7 +31,7 @@ impl<P: Ports> Admin<'_, P> {
         check_reason(&request.reason)?;
         let switches =
             self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
-        if let Some(off) = switches.deletes_off().filter(|_| !request.force) {
+        if let Some(off) = switches.deletes_off(now).filter(|_| !request.force) {
             let message =
                 format!("deletes are {off}. Switch them on again, or pass \"force\": true");
             return Err(AdminError::new(AdminErrorCode::SwitchedOff, message));

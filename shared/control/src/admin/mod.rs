@@ -23,7 +23,6 @@ pub mod wants;
 
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
-use muster_domain::job::explain;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde_json::Value;
@@ -96,7 +95,7 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
             Request::Explain { job: Some(key), name: None } => self.explain_job(key, now).await,
             Request::Explain { job: None, name: Some(name) } => {
                 let instance = self.find(&name).await?;
-                let explanation = explain::instance(&instance, now);
+                let explanation = self.explained(&instance, now).await?;
                 Ok(Answer::ExplainInstance(ExplainedInstance { explanation }))
             }
             Request::Explain { .. } => Err(AdminError::new(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::text::first;
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date, OwnPrices};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -249,6 +249,10 @@ pub struct SwitchRequest {
     /// New machines of these pools.
     #[serde(default)]
     pub pools: BTreeMap<PoolName, To>,
+    /// After how many seconds what is switched off comes on again by itself; without it, when
+    /// somebody switches it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_seconds: Option<Seconds>,
     /// Why; goes into the audit trail and into every explanation.
     pub reason: String,
     /// Who, as the caller says; goes into the audit trail.

@@ -4,10 +4,10 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::PoolName;
 use muster_domain::message::WakePool;
 use muster_domain::stored::Change;
-use muster_domain::switches::{Switch, SwitchedOff, Switches};
+use muster_domain::switches::{LONGEST_PAUSE, SHORTEST_PAUSE, Switch, SwitchedOff, Switches};
 use muster_domain::time::{Seconds, Time};
 
-use super::answers::{Answer, SwitchedNow};
+use super::answers::{Answer, ShownSwitches, SwitchedNow};
 use super::request::{SwitchRequest, To, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::causes::with_causes;
@@ -31,13 +31,14 @@ impl<P: Ports> Admin<'_, P> {
             return Err(AdminError::new(AdminErrorCode::BadRequest, message));
         }
         let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
-        let off = SwitchedOff { since: now, by, reason: reason.to_owned() };
+        let until = end(request.for_seconds, &settings, now)?;
+        let off = SwitchedOff { since: now, by, reason: reason.to_owned(), until };
         let answer: Result<_, AdminError> = writes::in_rounds(async || {
             let stored = self.context.table.switches().await?;
-            let before = stored.as_deref().cloned().unwrap_or_default();
+            let before = stored.as_deref().map(|all| all.still_off(now)).unwrap_or_default();
             for (pool, to) in &request.pools {
-                // The pool may be gone, and what holds it back is still there.
-                if *to == To::Off || !before.pools.contains_key(pool) {
+                // The pool may be gone, and its switch is still there.
+                if *to == To::Off || !before.pools_off(now).any(|(name, _)| name == pool) {
                     self.pools(Some(pool))?;
                 }
             }
@@ -45,7 +46,7 @@ impl<P: Ports> Admin<'_, P> {
                 next.with(switch, (*to == To::Off).then(|| off.clone()))
             });
             if next == before {
-                return Ok(answer(next));
+                return Ok(answer(&next, now));
             }
             let change = Change::from_read(stored.as_ref(), next.clone());
             self.context
@@ -53,7 +54,7 @@ impl<P: Ports> Admin<'_, P> {
                 .commit(&[change.into(), Write::Audit(line(&settings, &off))])
                 .await?;
             tracing::warn!(switches = ?settings, by = off.by, reason, "operator changed switches");
-            Ok(answer(next))
+            Ok(answer(&next, now))
         })
         .await;
         let answer = answer?;
@@ -102,20 +103,43 @@ fn settings(request: &SwitchRequest) -> Vec<(Switch, To)> {
     launches.into_iter().chain(deletes).chain(pools).collect()
 }
 
+/// When a pause ends, by this function's clock: the passes compare it with clocks that are off by
+/// seconds at most.
+fn end(
+    length: Option<Seconds>,
+    settings: &[(Switch, To)],
+    now: Time,
+) -> Result<Option<Time>, AdminError> {
+    let Some(length) = length else { return Ok(None) };
+    let refused = |message: String| Err(AdminError::new(AdminErrorCode::BadRequest, message));
+    if settings.iter().any(|(_, to)| *to == To::On) {
+        return refused(
+            "\"for_seconds\" is the length of a pause: switch everything \"off\"".into(),
+        );
+    }
+    if !(SHORTEST_PAUSE..=LONGEST_PAUSE).contains(&length) {
+        return refused(format!(
+            "a pause lasts between {SHORTEST_PAUSE} and {LONGEST_PAUSE}, not {length}; without an end, leave \"for_seconds\" out"
+        ));
+    }
+    Ok(Some(now + length))
+}
+
 fn line(settings: &[(Switch, To)], off: &SwitchedOff) -> Audit {
     let what: Vec<String> = settings
         .iter()
         .map(|(switch, to)| format!("{switch} {}", if *to == To::Off { "off" } else { "on" }))
         .collect();
+    let until = off.until.map(|until| format!(" until {until}")).unwrap_or_default();
     Audit {
         at: off.since,
         kind: AuditKind::Switched,
         subject: SUBJECT.to_owned(),
         by: off.by.clone(),
-        why: format!("{}: {}", what.join(", "), off.reason),
+        why: format!("{}{until}: {}", what.join(", "), off.reason),
     }
 }
 
-fn answer(switches: Switches) -> Answer {
-    Answer::Switch(SwitchedNow { switches: switches.into() })
+fn answer(switches: &Switches, now: Time) -> Answer {
+    Answer::Switch(SwitchedNow { switches: ShownSwitches::new(switches, now) })
 }

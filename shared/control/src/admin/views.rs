@@ -2,7 +2,7 @@
 
 use futures_util::future::join3;
 use muster_domain::ids::JobKey;
-use muster_domain::instance::Instance;
+use muster_domain::instance::{Instance, Waiting};
 use muster_domain::job::Job;
 use muster_domain::job::explain::{self, JobContext};
 use muster_domain::launch::verdict::Conditions;
@@ -36,10 +36,25 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(Answer::Show(Box::new(ShownInstance {
             runner_seen: seen.map(Into::into),
             runner_name: (instance.runner.n > 0).then(|| instance.runner_name()),
-            explanation: explain::instance(&instance, now),
+            explanation: self.explained(&instance, now).await?,
             instance: instance.into_record(),
             audit,
         })))
+    }
+
+    /// Explains an instance. Where it waits for deletes, who paused them and until when.
+    pub(super) async fn explained(
+        &self,
+        instance: &Instance,
+        now: Time,
+    ) -> Result<Vec<String>, AdminError> {
+        let mut lines = explain::instance(instance, now);
+        if instance.mark().is_some_and(|mark| mark.waiting == Some(Waiting::SwitchedOff)) {
+            let switches = self.context.table.switches().await?;
+            let off = switches.as_deref().and_then(|all| all.deletes_off(now));
+            lines.extend(off.map(|off| format!("Deletes are {off}.")));
+        }
+        Ok(lines)
     }
 
     pub(super) async fn explain_job(&self, key: JobKey, now: Time) -> Result<Answer, AdminError> {

@@ -128,7 +128,7 @@ impl<P: Ports> Batch<'_, P> {
             }
         };
         let context = self.context.with(&settings);
-        let deletes_off = switches.is_some_and(|all| all.deletes_off().is_some());
+        let deletes_off = switches.is_some_and(|all| all.deletes_off(start).is_some());
         let reap = &Reap { context, deletes_off };
         let mut report = BatchReport::default();
         let mut failing = 0;

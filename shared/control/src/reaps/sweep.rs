@@ -178,8 +178,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             Err(error) => note(&mut problems, "switches", Err(error)),
             Ok(switches) => {
                 let switches = switches.map(Stored::into_record).unwrap_or_default();
-                report.switched_off = switches.off_since().map_or(0, |since| now.since(since).0);
-                let may_end = switches.deletes_off().is_none();
+                report.switched_off = switches.off_since(now).map_or(0, |since| now.since(since).0);
+                let may_end = switches.deletes_off(now).is_none();
                 report.orphans = ledger.iter().filter(|one| one.will_not_end() || !may_end).count();
                 if may_end {
                     report.ledger = ledger;

@@ -166,7 +166,12 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     let alone =
         LaunchConditions { capacity: Some(made(own.clone())), ..LaunchConditions::default() };
     assert_eq!(table.launch_conditions(&pool()).await, Ok(alone));
-    let off = SwitchedOff { since: at(1), by: "ada".into(), reason: "moving".into() };
+    let off = SwitchedOff {
+        since: at(1),
+        by: "ada".into(),
+        reason: "moving".into(),
+        until: Some(at(90)),
+    };
     let switches = Switches::default().with(&Switch::Launches, Some(off));
     let counted = Write::CountUp { scope: Scope::Stack, count: 3, max: 3 };
     commit(world, &[new(&switches), new(&refused()), counted]).await;

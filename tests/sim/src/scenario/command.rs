@@ -57,7 +57,10 @@ impl Scenario {
                 return Ok(false);
             }
             ["deploy"] => self.change(|world| world.deployments += 1),
-            ["switch", what, to @ ("on" | "off")] => self.switch(what, to),
+            ["switch", what, to @ ("on" | "off")] => self.switch(what, to, None),
+            ["switch", what, "off", "for", length] => {
+                self.switch(what, "off", Some(duration(length)?));
+            }
             ["replay", "hides", "machines"] => {
                 self.replay_shows_machines = false;
                 return Ok(false);

@@ -4,13 +4,17 @@ use serde_json::{Value, json};
 
 use super::Scenario;
 use super::command::number;
+use crate::agenda::{Millis, SECOND};
 use crate::invocations::Call;
 use crate::world::Task;
 
 impl Scenario {
-    /// `launches`, `deletes`, or the name of a pool.
-    pub(super) fn switch(&mut self, what: &str, to: &str) {
+    /// `launches`, `deletes`, or the name of a pool; off until somebody switches it on, or for so long.
+    pub(super) fn switch(&mut self, what: &str, to: &str, length: Option<Millis>) {
         let mut request = json!({ "version": 1, "action": "switch", "reason": "by the scenario", "by": "somebody" });
+        if let Some(length) = length {
+            request["for_seconds"] = (length / SECOND).into();
+        }
         match what {
             "launches" | "deletes" => request[what] = to.into(),
             pool => request["pools"] = json!({ pool: to }),

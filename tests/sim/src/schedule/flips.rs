@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Plan, Rush};
-use crate::agenda::{MINUTE, Millis};
+use crate::agenda::{MINUTE, Millis, SECOND};
 use crate::rng::Rng;
 
 /// What is switched.
@@ -24,6 +24,8 @@ pub struct Flip {
     pub what: What,
     /// Whether it holds back from now on.
     pub holds: bool,
+    /// After how many seconds it ends by itself.
+    pub length: Option<Millis>,
 }
 
 impl Plan {
@@ -40,8 +42,13 @@ impl Plan {
             if from > self.faults_end - 2 * MINUTE {
                 continue;
             }
-            self.flips.push((from, Flip { what, holds: true }));
-            self.flips.push((until.min(self.faults_end), Flip { what, holds: false }));
+            let until = until.min(self.faults_end);
+            // Every second one ends by itself.
+            let length = (until % 2 == 0).then_some((until - from) / SECOND);
+            self.flips.push((from, Flip { what, holds: true, length }));
+            if length.is_none() {
+                self.flips.push((until, Flip { what, holds: false, length }));
+            }
         }
     }
 
@@ -57,6 +64,9 @@ impl Flip {
         let off = if self.holds { "off" } else { "on" };
         let mut request =
             json!({ "version": 1, "action": "switch", "reason": "by the schedule", "by": "flip" });
+        if let Some(length) = self.length {
+            request["for_seconds"] = length.into();
+        }
         match self.what {
             What::Launches => request["launches"] = off.into(),
             What::Deletes => request["deletes"] = off.into(),

@@ -74,7 +74,12 @@ fn no_job_leaves_a_full_pool_to_ask() {
 #[test]
 fn the_youngest_job_asks_and_no_other_while_it_waits_there() {
     let bench = stack(small(10));
-    let by = SwitchedOff { since: bench.door.now(), by: "ada".into(), reason: "moving".into() };
+    let by = SwitchedOff {
+        since: bench.door.now(),
+        by: "ada".into(),
+        reason: "moving".into(),
+        until: None,
+    };
     let off = Switches::default().with(&Switch::Pool("small".parse().expect("a pool")), Some(by));
     bench.put(&[Change::create(off).into()]);
     let later = bench.door.now() + Seconds(600);

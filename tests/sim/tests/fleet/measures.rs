@@ -84,8 +84,12 @@ fn what_machines_cost_is_told_while_deletes_are_off() {
         let number = world.ec2.number(stray.machine().expect("a machine")).expect("known");
         world.ec2.cloud.at_mut(number as usize).launched_at -= super::bench::AGE_MILLIS;
     });
-    let by =
-        SwitchedOff { since: bench.door.now(), by: "ada".to_owned(), reason: "a test".to_owned() };
+    let by = SwitchedOff {
+        since: bench.door.now(),
+        by: "ada".to_owned(),
+        reason: "a test".to_owned(),
+        until: None,
+    };
     let off = Switches::with(&Switches::default(), &Switch::Deletes, Some(by));
     bench.put(&[muster_control::ports::Write::Switches(Change::create(off))]);
     let report = bench.drive(bench.sweep());

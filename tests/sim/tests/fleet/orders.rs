@@ -11,6 +11,7 @@ use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
+use muster_domain::time::Seconds;
 use muster_sim::schedule;
 use serde_json::{Value, json};
 
@@ -22,6 +23,7 @@ fn switched_off(bench: &Bench, switch: &Switch) {
         since: bench.door.now(),
         by: "mira".to_owned(),
         reason: "moving subnets".to_owned(),
+        until: None,
     };
     let next = Switches::default().with(switch, Some(off));
     bench.put(&[Change::create(next).into()]);
@@ -96,6 +98,83 @@ fn the_audit_trail_tells_what_an_order_was_to_overrule() {
     assert_eq!(why(1, &flags), "a test (with force, bypass_github_unauthorized, kill_running_job)");
 }
 
+/// What `for_seconds` may be, by the function itself: others than the command invoke it.
+#[test]
+fn a_pause_has_an_end_within_bounds_and_only_a_pause() {
+    let bench = Bench::new();
+    let set = |fields: Value| {
+        let mut request = json!({"version": 1, "action": "switch", "reason": "a test", "by": "a"});
+        request
+            .as_object_mut()
+            .expect("fields")
+            .extend(fields.as_object().cloned().expect("fields"));
+        ask(&bench, request)
+    };
+    for (fields, part) in [
+        (json!({"launches": "off", "for_seconds": 59}), "between 60 s and 30 d"),
+        (json!({"launches": "off", "for_seconds": 2_592_001}), "between 60 s and 30 d"),
+        (json!({"launches": "off", "for_seconds": -5}), "-5"),
+        (json!({"launches": "off", "for_seconds": "2h"}), "2h"),
+        (json!({"launches": "on", "for_seconds": 60}), "the length of a pause"),
+        (json!({"launches": "off", "deletes": "on", "for_seconds": 60}), "the length of a pause"),
+    ] {
+        let refused = set(fields.clone());
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!(refused["error"]["code"], "bad_request", "{fields}");
+        assert!(message.contains(part), "{fields}: {message}");
+    }
+    let now = bench.door.now();
+    let off = set(json!({"deletes": "off", "for_seconds": 60}));
+    assert_eq!(off["switches"]["deletes"]["until"], json!(now + Seconds(60)), "{off}");
+    // Another pause changes the end, to none as well; the first time stays.
+    bench.change(|world| world.now += 30_000);
+    let longer = set(json!({"deletes": "off", "for_seconds": 600}));
+    assert_eq!(longer["switches"]["deletes"]["until"], json!(bench.door.now() + Seconds(600)));
+    assert_eq!(longer["switches"]["deletes"]["since"], off["switches"]["deletes"]["since"]);
+    bench.change(|world| world.now += 1_000);
+    let endless = set(json!({"deletes": "off"}));
+    assert_eq!(endless["switches"]["deletes"]["until"], json!(null), "{endless}");
+    let lines = bench.drive(bench.door.audit("switches", 9)).expect("read");
+    assert!(
+        lines[0].why.starts_with("deletes off: ") && lines[1].why.starts_with("deletes off until "),
+        "{lines:?}"
+    );
+}
+
+/// Everybody who reads the switches, without an end, before the end and after it.
+#[test]
+fn every_reader_takes_an_ended_pause_for_resumed() {
+    for (length, later, is_off) in
+        [(None, 7_200, true), (Some(7_200), 7_199, true), (Some(7_200), 7_200, false)]
+    {
+        let bench = Bench::new();
+        let mut pause = json!({"version": 1, "action": "switch", "launches": "off", "deletes": "off", "reason": "a test", "by": "a"});
+        if let Some(length) = length {
+            pause["for_seconds"] = json!(length);
+        }
+        ask(&bench, pause);
+        bench.change(|world| world.now += later * 1000);
+        let row = format!("{length:?} after {later}");
+        let overview = ask(&bench, json!({"version": 1, "action": "overview"}));
+        assert_eq!(overview["switches"]["launches"].is_object(), is_off, "overview, {row}");
+        assert_eq!(overview["switches"]["deletes"].is_object(), is_off, "overview, {row}");
+        assert_eq!(overview["pools"][0]["launches_off"].is_object(), is_off, "pools, {row}");
+        let wants = overview["wants"].to_string();
+        assert_eq!(wants.contains("are off since"), is_off, "wants, {row}: {wants}");
+        assert_eq!(wants.contains(", until "), is_off && length.is_some(), "wants, {row}: {wants}");
+        let report = bench.drive(bench.sweep());
+        assert_eq!(report.switched_off > 0, is_off, "metric, {row}: {}", report.switched_off);
+        let order =
+            json!({"version": 1, "action": "delete", "name": "none-l0-0", "reason": "a test"});
+        let refused = ask(&bench, order);
+        let code = if is_off { "switched_off" } else { "not_found" };
+        assert_eq!(refused["error"]["code"], code, "delete, {row}: {refused}");
+        let canary = json!({"version": 1, "action": "canary", "pool": overview["pools"][0]["name"], "entity": "acme", "dry_run": true});
+        let canary = ask(&bench, canary);
+        assert_eq!(canary.to_string().contains("switched off"), is_off, "canary, {row}: {canary}");
+    }
+}
+
 #[test]
 fn the_switch_of_a_pool_that_is_gone_can_be_set_on_again() {
     let bench = Bench::new();
@@ -110,7 +189,7 @@ fn the_switch_of_a_pool_that_is_gone_can_be_set_on_again() {
     assert_eq!(set("never", "on")["error"]["code"], "not_found");
     assert_eq!(set("gone", "on")["switches"]["pools"], json!({}));
     let stored = bench.drive(bench.door.switches()).expect("read").expect("stored");
-    assert_eq!(stored.off_since(), None);
+    assert_eq!(stored.off_since(bench.door.now()), None);
 }
 
 #[test]

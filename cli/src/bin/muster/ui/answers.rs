@@ -135,11 +135,11 @@ async fn asks_again(
 /// Gives an order, and shows what came of it.
 pub(super) async fn orders(ui: &Arc<Ui>, order: &Order, form: &Fields) -> Response<Body> {
     let text = |name| form.get(name).unwrap_or_default().to_owned();
-    let given = Given { reason: text("reason"), typed: text("typed") };
+    let given = Given { reason: text("reason"), typed: text("typed"), length: text("for") };
     if let Err(wrong) = given.check(order) {
         return asks_again(ui, order, &given, Some(&wrong)).await;
     }
-    let outcome = match (order.request(given.reason.trim(), ui.by.as_deref(), false), order) {
+    let outcome = match (given.request(order, ui.by.as_deref()), order) {
         (Some(request), _) => ui.ask(&request).await,
         (None, Order::Redrive { queue }) => ui.redrive(*queue).await,
         (None, _) => return html(ui, 404, &frame::missing(&ui.about)),

@@ -7,7 +7,7 @@ use muster_domain::ids::{Entity, InstanceName, PoolName};
 use muster_domain::instance::{Order, State};
 use muster_domain::launch::LaunchRequest;
 use muster_domain::switches::{SwitchedOff, Switches};
-use muster_domain::time::Seconds;
+use muster_domain::time::{Seconds, Time};
 use serde::{Deserialize, Serialize};
 
 /// A delete that was ordered.
@@ -73,9 +73,15 @@ pub struct ShownSwitches {
     pub pools: BTreeMap<PoolName, SwitchedOff>,
 }
 
-impl From<Switches> for ShownSwitches {
-    fn from(switches: Switches) -> Self {
-        let Switches { schema: _, launches, deletes, pools } = switches;
-        Self { launches, deletes, pools }
+impl ShownSwitches {
+    /// What of the record is still off.
+    #[must_use]
+    pub fn new(switches: &Switches, now: Time) -> Self {
+        let pools = switches.pools_off(now);
+        Self {
+            launches: switches.all_launches_off(now).cloned(),
+            deletes: switches.deletes_off(now).cloned(),
+            pools: pools.map(|(name, off)| (name.clone(), off.clone())).collect(),
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(super) use self::pools::refused_ends;
 use self::pools::Around;
 use super::answers::{
     AgentsStatus, Answer, AppStatus, EntityStatus, ImageAgent, LimitStatus, OrphanStatus, Overview,
-    StackStatus, UnservedJob, UnservedJobs, Want,
+    ShownSwitches, StackStatus, UnservedJob, UnservedJobs, Want,
 };
 use super::switch::SUBJECT;
 use super::wants::{Facts, at_most, not_rolled_up, wants};
@@ -155,7 +155,7 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
             unserved: reasons(unserved, &first_unserved, now),
             waiting_for_approval: reasons(gated, &first_gated, now),
             limits,
-            switches: switches.into(),
+            switches: ShownSwitches::new(&switches, now),
             agents: agents.unwrap_or_default(),
             wants: Vec::new(),
         };

@@ -118,7 +118,7 @@ impl Counted<'_> {
             refused_ends,
             waiting_jobs,
             oldest_waiting_job_seconds: oldest.map(|at| around.now.since(at)),
-            launches_off: around.switches.launches_off(&pool.name).cloned(),
+            launches_off: around.switches.launches_off(&pool.name, around.now).cloned(),
             removed_at: pool.removed_at,
             note: None,
         };
@@ -134,8 +134,8 @@ fn note(pool: &PoolStatus, around: &Around<'_>) -> Option<Note> {
     if let Some(at) = pool.removed_at {
         return note(Severity::Note, format!("removed {}, drains", at.clock(now)));
     }
-    if let Some(SwitchedOff { by, .. }) = &pool.launches_off {
-        return note(Severity::Warning, format!("launches switched off by {by}"));
+    if let Some(off @ SwitchedOff { by, .. }) = &pool.launches_off {
+        return note(Severity::Warning, format!("launches switched off by {by}{}", off.end(now)));
     }
     if let Some(trouble) = &pool.trouble {
         let (last, until) = (last_machines(trouble.failures), trouble.until.clock(now));

@@ -92,7 +92,7 @@ pub fn at_most(most: usize, mut all: Vec<Want>) -> Vec<Want> {
 #[must_use]
 pub fn switches(switches: &ShownSwitches, now: Time) -> Vec<Want> {
     let want = |name: &str, off: &SwitchedOff, pool: Option<&PoolName>| {
-        let SwitchedOff { since, by, reason } = off;
+        let SwitchedOff { since, by, reason, until: _ } = off;
         let (key, noun, place) = match pool {
             Some(pool) => (
                 format!("pool:{pool}:switch"),
@@ -101,7 +101,8 @@ pub fn switches(switches: &ShownSwitches, now: Time) -> Vec<Want> {
             ),
             None => (format!("switch:{name}"), name.to_owned(), Place::Stack),
         };
-        let said = format!("{noun} are off since {} by {by}: {reason}", since.clock(now));
+        let (since_when, end) = (since.clock(now), off.end(now));
+        let said = format!("{noun} are off since {since_when} by {by}{end}: {reason}");
         let want = Want::new(key, Severity::Warning, &said, place);
         want.since(*since).run(format!("muster resume {name}"))
     };

@@ -144,7 +144,7 @@ fn orphan(number: u32, is_ours: bool, attempts: u32) -> OrphanStatus {
 }
 
 fn off() -> SwitchedOff {
-    SwitchedOff { since: at(0), by: "ada".to_owned(), reason: "moving".to_owned() }
+    SwitchedOff { since: at(0), by: "ada".to_owned(), reason: "moving".to_owned(), until: None }
 }
 
 /// Each of them, one after the other.

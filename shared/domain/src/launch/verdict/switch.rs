@@ -4,7 +4,7 @@ use super::{Block, BlockScope, Brake, Case};
 
 pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
     let pool = case.pool;
-    let off = case.conditions.switches.launches_off(&pool.name);
+    let off = case.conditions.switches.launches_off(&pool.name, case.now);
     let why = match off {
         _ if pool.is_removed() => format!("pool {} is being removed", pool.name),
         Some(off) => format!("launches are {off}"),
@@ -19,25 +19,33 @@ mod tests {
     use super::{BlockScope, Brake};
     use crate::switches::{Switch, SwitchedOff, Switches};
     use crate::testkit::{With as _, at};
+    use crate::time::Time;
 
     #[test]
     fn nothing_is_launched_while_somebody_holds_the_pool() {
-        let off = |switch: Switch| {
-            let by =
-                SwitchedOff { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+        let off_until = |switch: Switch, until: Option<Time>| {
+            let (by, reason) = ("ada".to_owned(), "moving".to_owned());
+            let off = SwitchedOff { since: at(5), by, reason, until };
             Scene::new().with(|all| {
-                all.conditions.switches = Switches::with(&Switches::default(), &switch, Some(by));
+                all.conditions.switches = Switches::with(&Switches::default(), &switch, Some(off));
             })
         };
-        let pool = |name: &str| off(Switch::Pool(name.parse().expect("a name")));
+        let off = |switch: Switch| off_until(switch, None);
+        let pool = |name: &str| Switch::Pool(name.parse().expect("a name"));
         let said = format!("launches are switched off at {} by ada: moving", at(5));
+        let ends =
+            format!("launches are switched off at {} by ada until {}: moving", at(5), at(1001));
         let removed = Scene::new().with(|all| all.pool.removed_at = Some(at(5)));
         let rows = [
             ("all is on", Scene::new(), None),
             ("launches", off(Switch::Launches), Some(said.as_str())),
             ("deletes", off(Switch::Deletes), None),
-            ("the pool", pool("default"), Some(&said)),
-            ("another pool", pool("other"), None),
+            ("the pool", off(pool("default")), Some(&said)),
+            ("another pool", off(pool("other")), None),
+            ("launches, with an end", off_until(Switch::Launches, Some(at(1001))), Some(&ends)),
+            ("launches, ended now", off_until(Switch::Launches, Some(at(1000))), None),
+            ("the pool, with an end", off_until(pool("default"), Some(at(1001))), Some(&ends)),
+            ("the pool, ended", off_until(pool("default"), Some(at(6))), None),
             ("removed", removed, Some("pool default is being removed")),
         ];
         for (name, all, why) in rows {

@@ -169,7 +169,12 @@ pub(super) fn distrust(all: &mut Scene, asked: Asked, code: &str, since: u32) {
 
 /// An operator has switched launches off.
 fn switch_off(all: &mut Scene) {
-    let by = SwitchedOff { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+    let by = SwitchedOff {
+        since: at(5),
+        by: "ada".to_owned(),
+        reason: "moving".to_owned(),
+        until: None,
+    };
     all.conditions.switches = Switches::with(&Switches::default(), &Switch::Launches, Some(by));
 }
 

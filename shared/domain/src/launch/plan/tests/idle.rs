@@ -203,7 +203,12 @@ fn a_young_job_gets_a_free_runner_and_no_machine() {
 #[test]
 fn held_back_a_pool_gives_runners_and_launches_nothing() {
     let (own, timings) = (keeps(2), timings());
-    let by = SwitchedOff { since: at(5), by: "ada".to_owned(), reason: "moving".to_owned() };
+    let by = SwitchedOff {
+        since: at(5),
+        by: "ada".to_owned(),
+        reason: "moving".to_owned(),
+        until: None,
+    };
     let off = Switches::with(&Switches::default(), &Switch::Launches, Some(by));
     let plan = plan(view(&own, &timings, vec![job(1), job(2)]).with(|view| {
         view.supply = read([free_idle(8)]);
