@@ -2,7 +2,7 @@
 
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError,
+    AppAccount, AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError,
 };
 use muster_domain::app::{AppProblem, KeyProblem, code_mark};
 use muster_domain::time::Seconds;
@@ -42,7 +42,7 @@ const NOW: Seconds = Seconds(0);
 
 async fn convert<W: SetupWorld>(world: &W, code: &str) -> Result<AppCredentials, ConversionError> {
     let made = world.github().convert(&world.api(), &Hidden::from(code.to_owned())).await?;
-    assert_eq!(made.organization.as_deref(), Some("acme"));
+    assert_eq!(made.owner, AppAccount::Organization("acme".to_owned()));
     Ok(made.credentials)
 }
 
