@@ -1,5 +1,6 @@
 //! The reaper Lambda: on its schedule, the sweep; from the reap queue, one pass per message.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,10 +99,13 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     tracing::info!(?report, silent = silent.len(), orphans = orphans.len(), "sweep finished");
     let left = (deadline - LAST).since(now());
     // Side by side: neither waits for the other's service, and the gauges for neither.
-    let (recover, ledger, owner) = (Recover { context }, Ledger { context }, AppOwner { context });
-    let (inquiry, ended, owned, sums, untold) = tokio::join!(
-        in_time(left, recover.run(&silent, &report.troubles, now())),
-        in_time(left, ledger.work(orphans, last_call(begun, deadline), &now)),
+    let until = last_call(begun, deadline);
+    let inquiry = RefCell::new(RecoveryReport::default());
+    let recover = Recover { context, clock: &now, until, report: &inquiry };
+    let (ledger, owner) = (Ledger { context }, AppOwner { context });
+    let (recovered, ended, owned, sums, untold) = tokio::join!(
+        in_time(left, recover.run(&silent, &report.troubles)),
+        in_time(left, ledger.work(orphans, until, &now)),
         in_time(left, owner.look(report.is_owner_doubted)),
         sums(context, &report.kinds, left, &now),
         in_time(left, tell(context, receiver, &now)),
@@ -111,10 +115,10 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
         tracing::error!(error = with_causes(&error), "failed to note whose the App is");
         report.problems.push("whose the App is".to_owned());
     }
-    let inquiry = inquiry.unwrap_or_else(|| RecoveryReport {
-        problems: vec!["GitHub takes too long; the next sweep asks for the rest".to_owned()],
-        ..RecoveryReport::default()
-    });
+    let mut inquiry = inquiry.into_inner();
+    if recovered.is_none() {
+        inquiry.problems.push("GitHub takes too long; the next sweep continues".to_owned());
+    }
     let ended = ended.unwrap_or_else(|| LedgerReport {
         problems: vec!["EC2 takes too long; the next sweep goes on with the orphans".to_owned()],
         ..LedgerReport::default()

@@ -27,6 +27,7 @@ pub mod orphan;
 pub mod pool;
 pub mod pool_file;
 pub mod pool_set;
+pub mod redelivery;
 pub mod stored;
 pub mod switches;
 #[cfg(test)]

@@ -1,22 +1,21 @@
-//! Deliveries of the App's webhook, as GitHub keeps them for three days: listed, and tried once
-//! more.
+//! Deliveries of the App's webhook, which GitHub keeps for three days: listed page by page, and
+//! redelivered.
 //!
 //! Source: "Automatically redelivering failed deliveries for a GitHub App webhook" and "REST API
 //! endpoints for GitHub App webhooks" in GitHub's documentation.
 
 use http::{Method, StatusCode};
-use muster_control::ports::Delivery;
 use muster_domain::observation::ProviderError;
+use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::Time;
 use serde::Deserialize;
 
 use crate::client::Call;
 use crate::{App, AppKey, PAGE_SIZE};
 
-/// Most pages of one listing: five thousand attempts. What is older than those is not seen.
-const MAX_PAGES: u32 = 50;
-/// The event that jobs come with.
+/// The event that tells of jobs, and its action for one that is queued.
 const JOBS: &str = "workflow_job";
+const QUEUED: &str = "queued";
 
 #[derive(Deserialize)]
 struct Attempt {
@@ -26,7 +25,12 @@ struct Attempt {
     /// Of our answer; 0 or absent when there was none.
     #[serde(default)]
     status_code: Option<u16>,
+    /// Of an event that was sent before.
+    #[serde(default)]
+    redelivery: bool,
     event: String,
+    #[serde(default)]
+    action: Option<String>,
 }
 
 impl Attempt {
@@ -41,42 +45,49 @@ impl Attempt {
         let code = self.status_code.unwrap_or_default();
         (200..300).contains(&code) || matches!(code, 400 | 413 | 422)
     }
+
+    fn delivery(self) -> Delivery {
+        Delivery {
+            id: self.id,
+            at: self.at(),
+            is_settled: self.is_settled(),
+            is_again: self.redelivery,
+            is_queued: self.action.as_deref() == Some(QUEUED),
+            guid: self.guid,
+        }
+    }
 }
 
 impl<K: AppKey> App<K> {
-    pub(crate) async fn attempts(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
-        let mut all = Vec::new();
-        let mut cursor = String::new();
-        for _ in 0..MAX_PAGES {
-            let call = Call {
-                operation: "list-deliveries",
-                method: Method::GET,
-                path: format!("/app/hook/deliveries?per_page={PAGE_SIZE}{cursor}"),
-                body: None,
-            };
-            let answer = self.call_as_app(&call).await?;
-            if answer.status != StatusCode::OK {
-                return Err(answer.trouble());
+    pub(crate) async fn attempts(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<Option<DeliveryPage>, ProviderError> {
+        let from = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
+        let call = Call {
+            operation: "list-deliveries",
+            method: Method::GET,
+            path: format!("/app/hook/deliveries?per_page={PAGE_SIZE}{from}"),
+            body: None,
+        };
+        let answer = self.call_as_app(&call).await?;
+        match answer.status {
+            StatusCode::OK => {}
+            // What a cursor that has expired is answered with is not documented.
+            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY
+                if cursor.is_some() =>
+            {
+                return Ok(None);
             }
-            let page: Vec<Attempt> = answer.read()?;
-            let is_last = page.last().is_none_or(|oldest| oldest.at() < since);
-            let ours = page.into_iter().filter(|one| one.at() >= since && one.event == JOBS);
-            all.extend(ours.map(|one| Delivery {
-                id: one.id,
-                at: one.at(),
-                settled: one.is_settled(),
-                guid: one.guid,
-            }));
-            match answer.next_page().and_then(cursor_of) {
-                Some(next) if !is_last => cursor = format!("&cursor={next}"),
-                _ => return Ok(all),
-            }
+            _ => return Err(answer.trouble()),
         }
-        tracing::error!(
-            attempts = all.len(),
-            "too many webhook deliveries; older ones were not read"
-        );
-        Ok(all)
+        let attempts: Vec<Attempt> = answer.read()?;
+        let (newest, oldest) =
+            (attempts.first().map(Attempt::at), attempts.last().map(Attempt::at));
+        let next = answer.next_page().and_then(cursor_of).map(str::to_owned);
+        let ours = attempts.into_iter().filter(|one| one.event == JOBS);
+        let deliveries = ours.map(Attempt::delivery).collect();
+        Ok(Some(DeliveryPage { deliveries, newest, oldest, next }))
     }
 
     pub(crate) async fn attempt_again(&self, delivery: u64) -> Result<bool, ProviderError> {
@@ -127,7 +138,9 @@ mod tests {
             guid: "g".to_owned(),
             delivered_at: jiff::Timestamp::UNIX_EPOCH,
             status_code,
+            redelivery: false,
             event: JOBS.to_owned(),
+            action: None,
         };
         for code in [200, 202, 204, 400, 413, 422] {
             assert!(of(Some(code)).is_settled(), "{code}");

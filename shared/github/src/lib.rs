@@ -30,14 +30,13 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use muster_control::causes::Cause;
-use muster_control::ports::{
-    Delivery, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
-};
+use muster_control::ports::{Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen};
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{KeyProblem, secret_name};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
+use muster_domain::redelivery::DeliveryPage;
 use muster_domain::time::Time;
 use serde::Deserialize;
 use serde_json::json;
@@ -425,8 +424,11 @@ impl<K: AppKey> Github for App<K> {
         }
     }
 
-    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
-        self.attempts(since).await
+    async fn deliveries(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<Option<DeliveryPage>, ProviderError> {
+        self.attempts(cursor).await
     }
 
     async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {

@@ -1,10 +1,11 @@
-//! Deliveries of the App's webhook: listed page by page, as the App itself, and tried again.
+//! Deliveries of the App's webhook: listed page by page, as the App itself, and redelivered.
 
 mod support;
 
 use axum::http::Method;
-use muster_control::ports::{Delivery, Github};
+use muster_control::ports::Github;
 use muster_domain::observation::ProviderError;
+use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 use support::{Fake, START, reply};
@@ -29,9 +30,13 @@ fn attempt(id: u64, ago: u32, code: Option<u16>, event: &str) -> Value {
     })
 }
 
-fn told(id: u64, ago: u32, settled: bool) -> Delivery {
-    let at = Time::from_millis((START - Seconds(ago)).as_millis());
-    Delivery { id, guid: format!("guid-{id}"), at, settled }
+fn ago(seconds: u32) -> Time {
+    START - Seconds(seconds)
+}
+
+fn told(id: u64, seconds: u32, is_settled: bool) -> Delivery {
+    let (guid, at) = (format!("guid-{id}"), ago(seconds));
+    Delivery { id, guid, at, is_settled, is_again: false, is_queued: true }
 }
 
 /// As GitHub writes it: the way back stands there too, and first.
@@ -43,25 +48,27 @@ fn next(cursor: &str) -> String {
 }
 
 #[tokio::test]
-async fn jobs_attempts_are_listed_until_the_time() {
+async fn jobs_attempts_are_listed_page_by_page() {
     let fake = Fake::start().await;
+    let again = {
+        let mut again = attempt(7, 60, Some(503), "workflow_job");
+        (again["redelivery"], again["action"]) = (json!(true), json!("completed"));
+        again
+    };
     let pages = [
         reply(200, json!([attempt(9, 5, Some(202), "workflow_job"), attempt(8, 6, None, "push")]))
             .header("link", next("v1_8")),
-        reply(
-            200,
-            json!([
-                attempt(7, 60, Some(503), "workflow_job"),
-                attempt(6, 61, None, "workflow_job"),
-                attempt(5, 900, Some(500), "workflow_job"),
-            ]),
-        )
-        .header("link", next("v1_5")),
-        reply(500, "the third page is not needed"),
+        reply(200, json!([attempt(8, 6, None, "push"), again])),
     ];
     fake.on(Method::GET, LIST, pages);
-    let listed = fake.app().deliveries(START - Seconds(600)).await.expect("an answer");
-    assert_eq!(listed, [told(9, 5, true), told(7, 60, false), told(6, 61, false)]);
+    let app = fake.app();
+    let first = app.deliveries(None).await.expect("an answer").expect("a page");
+    assert_eq!(first.deliveries, [told(9, 5, true)]);
+    assert_eq!((first.newest, first.oldest), (Some(ago(5)), Some(ago(6))));
+    assert_eq!(first.next.as_deref(), Some("v1_8"));
+    let second = app.deliveries(first.next.as_deref()).await.expect("an answer").expect("a page");
+    let again = Delivery { is_again: true, is_queued: false, ..told(7, 60, false) };
+    assert_eq!((second.deliveries.as_slice(), second.next), (&[again][..], None));
 
     let asked = fake.asked();
     let paths: Vec<&str> = asked.iter().map(|one| one.path.as_str()).collect();
@@ -72,11 +79,20 @@ async fn jobs_attempts_are_listed_until_the_time() {
 }
 
 #[tokio::test]
-async fn no_deliveries_are_one_page() {
+async fn no_deliveries_are_an_empty_page() {
     let fake = Fake::start().await;
     fake.on(Method::GET, LIST, [reply(200, json!([]))]);
-    assert_eq!(fake.app().deliveries(START).await, Ok(Vec::new()));
-    assert_eq!(fake.asked().len(), 1);
+    assert_eq!(fake.app().deliveries(None).await, Ok(Some(DeliveryPage::default())));
+}
+
+#[tokio::test]
+async fn a_cursor_that_github_does_not_know_is_no_page() {
+    for status in [400, 404, 422] {
+        let fake = Fake::start().await;
+        fake.on(Method::GET, LIST, [reply(status, json!({})), reply(status, json!({}))]);
+        assert_eq!(fake.app().deliveries(Some("v1_8")).await, Ok(None), "{status}");
+        assert!(fake.app().deliveries(None).await.is_err(), "{status}");
+    }
 }
 
 #[tokio::test]
@@ -89,7 +105,7 @@ async fn a_list_that_is_not_there_is_trouble() {
     ] {
         let fake = Fake::start().await;
         fake.on(Method::GET, LIST, [answer]);
-        let trouble = fake.app().deliveries(START).await.expect_err("trouble");
+        let trouble = fake.app().deliveries(Some("v1_8")).await.expect_err("trouble");
         assert_eq!(matches!(trouble, ProviderError::Unauthorized(_)), unauthorized, "{trouble:?}");
     }
 }

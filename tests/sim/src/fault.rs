@@ -191,6 +191,9 @@ faults! {
     JobHidden = "job_hidden",
     /// A list is answered from GitHub's cache.
     ListCached = "list_cached",
+    /// GitHub does not know any more where a page of deliveries begins. It does not document how
+    /// long it does.
+    CursorExpired = "cursor_expired",
     /// A webhook is never delivered.
     WebhookLost = "webhook_lost",
     /// A webhook's payload cannot be read.
@@ -218,6 +221,8 @@ faults! {
     /// EC2 accepts every launch and ends its machine while it is pending, for up to an hour: as
     /// with a disk key that may not be used (AWS, "Instance terminates immediately").
     OutageBoots = "outage_boots",
+    /// The webhook refuses every delivery for up to four hours: its secret or its address is wrong.
+    OutageWebhook = "outage_webhook",
 }
 
 const KINDS: usize = Fault::ALL.len();
@@ -377,7 +382,7 @@ const fn strength(fault: Fault) -> u32 {
         Fault::MachineHidden | Fault::DescribeStale => 200_000,
         Fault::OutageEc2 | Fault::OutageGithub | Fault::OutageTable => 300_000,
         Fault::OutageZone | Fault::OutageCredentials | Fault::OutageBoots => 300_000,
-        Fault::OutageLambda => 300_000,
+        Fault::OutageLambda | Fault::OutageWebhook => 300_000,
         _ => 80_000,
     }
 }

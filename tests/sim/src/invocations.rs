@@ -2,7 +2,7 @@
 //! simulated queues for the batches of `control`, and their answers back.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use futures_util::future::join5;
@@ -12,7 +12,7 @@ use muster_control::app_owner::AppOwner;
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::jobs::batch as jobs;
-use muster_control::jobs::recover::Recover;
+use muster_control::jobs::recover::{Recover, RecoveryReport};
 use muster_control::launches::pass::last_call;
 use muster_control::launches::wake_up::WakeUp;
 use muster_control::metrics::Measure;
@@ -280,22 +280,26 @@ pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     if report != muster_control::reaps::sweep::SweepReport::default() {
         note(door, || format!("  swept: {report:?}"));
     }
-    let pass = Recover { context: Context::new(door, queue, &(), door, settings) };
-    let inquiry = pass.run(&report.silent, &report.troubles, door.now());
+    let recovered = RefCell::new(RecoveryReport::default());
+    let (clock, until) = (|| door.now(), last_call(begun, deadline));
+    let context = Context::new(door, queue, &(), door, settings);
+    let pass = Recover { context, clock: &clock, until, report: &recovered };
+    let inquiry = pass.run(&report.silent, &report.troubles);
     let ledger = Ledger { context: Context::new(door, &(), door, &(), settings) };
-    let ends = ledger.work(orphans, last_call(begun, deadline), || door.now());
+    let ends = ledger.work(orphans, until, || door.now());
     let owner = AppOwner { context: Context::new(door, &(), &(), door, settings) };
     let owned = owner.look(report.is_owner_doubted);
     let kinds = std::mem::take(&mut report.kinds);
     let prices = PriceWatch { context: Context::new(door, &(), door, &(), settings) };
     let days = RollUp { context: Context::new(door, &(), &(), &(), settings) };
-    let (report, ended, owned, learned, rolled_up) =
+    let ((), ended, owned, learned, rolled_up) =
         join5(inquiry, ends, owned, prices.look(&kinds, door.now()), days.run(door.now())).await;
     if let Err(error) = owned {
         note(door, || format!("  failed to note whose the App is: {error}"));
     }
-    if report != muster_control::jobs::recover::RecoveryReport::default() {
-        note(door, || format!("  asked GitHub: {report:?}"));
+    let recovered = recovered.into_inner();
+    if recovered != RecoveryReport::default() {
+        note(door, || format!("  asked GitHub: {recovered:?}"));
     }
     if ended != LedgerReport::default() {
         note(door, || format!("  worked the ledger: {ended:?}"));

@@ -54,6 +54,9 @@ pub(crate) const COOLDOWNS: &str = "cooldowns";
 /// The key of the one record of the repositories that GitHub is to be asked about.
 pub(crate) const INQUIRIES: &str = "inquiries";
 
+/// The key of the one record of how far GitHub's list of webhook deliveries was read.
+pub(crate) const REDELIVERIES: &str = "redeliveries";
+
 /// The key of the one record of what was told as notices.
 pub(crate) const NOTICES: &str = "notices";
 

@@ -9,6 +9,7 @@ use muster_domain::ids::MachineId;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::redelivery::Redeliveries;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -34,6 +35,10 @@ impl Operations for DynamoTable {
 
     async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError> {
         self.reader().record(keys::INQUIRIES.to_owned()).await
+    }
+
+    async fn redeliveries(&self) -> Result<Option<Stored<Redeliveries>>, ReadError> {
+        self.reader().record(keys::REDELIVERIES.to_owned()).await
     }
 
     async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError> {

@@ -16,6 +16,7 @@ use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::redelivery::Redeliveries;
 use muster_domain::stored::{Stored, Version};
 use muster_domain::switches::Switches;
 use muster_domain::timings::Timings;
@@ -399,6 +400,18 @@ impl Record for Inquiries {
 
     fn key(&self) -> String {
         keys::INQUIRIES.to_owned()
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+impl Record for Redeliveries {
+    const PLACE: Place = Place::Control;
+
+    fn key(&self) -> String {
+        keys::REDELIVERIES.to_owned()
     }
 
     fn marks(&self, _: &Timings) -> Marks {

@@ -9,6 +9,7 @@ use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
 };
+use muster_domain::redelivery::DeliveryPage;
 use muster_domain::time::Time;
 
 /// Where a runner is, or will be, registered.
@@ -101,19 +102,6 @@ pub struct QueuedJobs {
     pub more: bool,
 }
 
-/// An attempt to deliver a `workflow_job` event to the App's webhook.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// Its number.
-    pub id: u64,
-    /// Names the event: all attempts share it.
-    pub guid: String,
-    /// When it was tried.
-    pub at: Time,
-    /// It was answered with something that another attempt would not change.
-    pub settled: bool,
-}
-
 /// GitHub.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Github {
@@ -176,10 +164,12 @@ pub trait Github {
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<Deregistration, ProviderError>;
-    /// What the App's webhook was sent since a time, as far as GitHub shows it, the newest attempt
-    /// first. GitHub keeps attempts for three days.
-    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError>;
-    /// Has GitHub try once more. False when it does not keep the delivery any more.
+    /// A page of the attempts to deliver events to the App's webhook, the newest first: the first
+    /// page, or the one that begins at the cursor. None when GitHub does not know the cursor any
+    /// more. GitHub keeps attempts for three days.
+    async fn deliveries(&self, cursor: Option<&str>)
+    -> Result<Option<DeliveryPage>, ProviderError>;
+    /// Asks GitHub to redeliver. False when it does not keep the delivery any more.
     async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError>;
 }
 

@@ -11,6 +11,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::redelivery::Redeliveries;
 use muster_domain::stored::Change;
 use muster_domain::switches::Switches;
 use muster_domain::usage::{Line, PartOfDay, Prices};
@@ -75,6 +76,8 @@ pub enum Write {
     Cooldowns(Change<Cooldowns>),
     /// Which repositories GitHub is to be asked about.
     Inquiries(Change<Inquiries>),
+    /// How far GitHub's list of webhook deliveries was read.
+    Redeliveries(Box<Change<Redeliveries>>),
     /// What was told to whoever is told notices.
     Notices(Box<Change<Notices>>),
     /// The set of pools.
@@ -156,6 +159,12 @@ impl From<Change<Cooldowns>> for Write {
 impl From<Change<Inquiries>> for Write {
     fn from(change: Change<Inquiries>) -> Self {
         Self::Inquiries(change)
+    }
+}
+
+impl From<Change<Redeliveries>> for Write {
+    fn from(change: Change<Redeliveries>) -> Self {
+        Self::Redeliveries(Box::new(change))
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) use registry::encode;
 pub use registry::{JitConfig, JitRequest, Runner};
 pub use runs::RunView;
 pub use views::RunnerView;
-pub use webhooks::{Attempt, Delivery, HookEffect, HookRule, Webhook};
+pub use webhooks::{Attempt, AttemptPage, Delivery, HookEffect, HookRule, Webhook};
 
 /// An error as GitHub's REST API answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]

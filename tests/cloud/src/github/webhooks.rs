@@ -84,6 +84,17 @@ impl Attempt {
     }
 }
 
+/// How long GitHub keeps attempts.
+const KEPT: Millis = 3 * 24 * 3_600_000;
+
+/// A page of attempts, the newest first.
+#[derive(Clone, Debug)]
+pub struct AttemptPage<'a> {
+    pub attempts: Vec<&'a Attempt>,
+    /// The attempt with which the next page begins.
+    pub next: Option<u64>,
+}
+
 /// What a rule does to a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -230,20 +241,50 @@ impl GitHub {
         self.attempts.iter().rev().find(|one| self.undelivered.contains(&one.number))
     }
 
-    /// The attempts of an App's webhook, the newest first, as `GET /app/hook/deliveries` shows
-    /// them.
+    /// A page of the attempts of an App's webhook that GitHub still keeps: from this attempt on,
+    /// or from the newest. None when it does not keep that attempt.
     #[must_use]
-    pub fn attempts_view(&self, app: &str) -> Vec<Value> {
-        let attempts = self.attempts.iter().rev();
-        let shown = attempts.filter_map(|one| match self.delivery_of(app, one) {
-            Some(job) => Some(view(one, &job.guid(), "workflow_job", Some(job.action()))),
-            None if self.is_about_app(app, one.number) => {
-                let Webhook { guid, event, action, .. } = self.app_webhook(one.number)?;
-                Some(view(one, &guid, &event, Some(action.as_str()).filter(|it| !it.is_empty())))
+    pub fn attempts_page(
+        &self,
+        app: &str,
+        from: Option<u64>,
+        size: usize,
+        now: Millis,
+    ) -> Option<AttemptPage<'_>> {
+        let is_of_app = |one: &Attempt| {
+            self.delivery_of(app, one).is_some() || self.is_about_app(app, one.number)
+        };
+        let newest = self.attempts.len() as u64;
+        let from = from.unwrap_or(newest).min(newest);
+        let is_kept = |one: &&Attempt| one.at > now - KEPT;
+        let older = &self.attempts[..usize::try_from(from).ok()?];
+        if from < newest && !older.last().as_ref().is_some_and(is_kept) {
+            return None;
+        }
+        let mut attempts: Vec<&Attempt> = older
+            .iter()
+            .rev()
+            .take_while(is_kept)
+            .filter(|one| is_of_app(one))
+            .take(size + 1)
+            .collect();
+        let next = attempts.get(size).map(|one| one.id);
+        attempts.truncate(size);
+        Some(AttemptPage { attempts, next })
+    }
+
+    /// An attempt as `GET /app/hook/deliveries` shows it.
+    #[must_use]
+    pub fn attempt_view(&self, app: &str, one: &Attempt) -> Value {
+        match self.delivery_of(app, one) {
+            Some(job) => view(one, &job.guid(), "workflow_job", Some(job.action())),
+            None => {
+                let Some(Webhook { guid, event, action, .. }) = self.app_webhook(one.number) else {
+                    return Value::Null;
+                };
+                view(one, &guid, &event, Some(action.as_str()).filter(|it| !it.is_empty()))
             }
-            None => None,
-        });
-        shown.collect()
+        }
     }
 
     /// What an attempt is of, if that is sent to this App.

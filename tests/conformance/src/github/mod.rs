@@ -130,7 +130,8 @@ checks! { GithubWorld:
     an_unheard_removal_has_happened,
     a_failed_delivery_is_listed,
     a_repeated_delivery_is_another_attempt_of_the_same_event,
-    deliveries_before_a_time_are_not_listed,
+    deliveries_are_listed_in_pages_of_a_hundred,
+    an_unknown_cursor_is_no_page,
     an_unknown_delivery_is_not_repeated,
 }
 

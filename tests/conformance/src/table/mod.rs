@@ -25,6 +25,7 @@ use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
+use muster_domain::redelivery::{Delivery, DeliveryPage, Redeliveries};
 use muster_domain::stored::{Change, Stored, Version};
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::Time;
@@ -68,6 +69,7 @@ checks! { TableWorld:
     what_ec2_refused_reads_as_it_was_written,
     what_ec2_refused_is_replaced_by_version,
     who_is_to_be_asked_about_is_replaced_by_version,
+    how_far_deliveries_were_read_is_replaced_by_version,
     how_a_pool_stands_is_read_in_one_call,
     an_orphan_reads_as_it_was_written,
     many_instances_are_read_without_the_missing_ones,

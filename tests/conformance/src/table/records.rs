@@ -201,6 +201,33 @@ fn inquiries() -> Inquiries {
     all
 }
 
+pub(super) async fn how_far_deliveries_were_read_is_replaced_by_version<W: TableWorld>(world: &W) {
+    assert_eq!(world.table().redeliveries().await, Ok(None));
+    let mut known = Redeliveries::new(at(5));
+    commit(world, &[new(&known)]).await;
+    conflicts(world, &[new(&known)]).await;
+    let failed = |id, second| Delivery {
+        id,
+        guid: format!("guid-{id}"),
+        at: at(second),
+        is_settled: false,
+        is_again: true,
+        is_queued: true,
+    };
+    // GitHub's numbers are long.
+    let deliveries = vec![failed(9_007_199_254_740_995, 4), failed(8, 3)];
+    let (newest, oldest) = (Some(at(4)), Some(at(3)));
+    let page = DeliveryPage { deliveries, newest, oldest, next: Some("v1_8".to_owned()) };
+    known.begin(&page, at(6));
+    let chosen = known.choose(&page);
+    known.done(chosen[0]);
+    known.failed(chosen[1]);
+    known.claim(at(6));
+    commit(world, &[over(0, &known)]).await;
+    conflicts(world, &[over(0, &Redeliveries::new(at(7)))]).await;
+    assert_eq!(world.table().redeliveries().await, Ok(Some(stored(1, known))));
+}
+
 pub(super) async fn who_is_to_be_asked_about_is_replaced_by_version<W: TableWorld>(world: &W) {
     assert_eq!(world.table().inquiries().await, Ok(None));
     commit(world, &[new(&inquiries())]).await;

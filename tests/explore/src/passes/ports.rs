@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use muster_control::hidden::Hidden;
 use muster_control::ports::{
-    AppCredentials, AppSetup, Catalogue, Compute, ConversionError, Delivery, Directory, Github,
-    HookAttempt, HookError, IdentityError, JitConfig, JitError, JobSeen, ListedMachine, MadeApp,
-    Page, Queue, QueueError, QueuedJobs, Refusal, Registrar, RunSeen, SeenRepositories,
-    ShownMachine, SigningSecret, Unavailable,
+    AppCredentials, AppSetup, Catalogue, Compute, ConversionError, Directory, Github, HookAttempt,
+    HookError, IdentityError, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page, Queue,
+    QueueError, QueuedJobs, Refusal, Registrar, RunSeen, SeenRepositories, ShownMachine,
+    SigningSecret, Unavailable,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
@@ -26,8 +26,9 @@ use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderE
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
 };
+use muster_domain::redelivery::DeliveryPage;
 use muster_domain::stored::Stored;
-use muster_domain::time::{Seconds, Time};
+use muster_domain::time::Seconds;
 
 use super::{Answer, Call, Said, Told, about};
 
@@ -187,7 +188,7 @@ impl Github for Replayed<'_> {
             other => unreachable!("{other:?} is not about a registration"),
         }
     }
-    async fn deliveries(&self, _: Time) -> Result<Vec<Delivery>, ProviderError> {
+    async fn deliveries(&self, _: Option<&str>) -> Result<Option<DeliveryPage>, ProviderError> {
         unreachable!("the sweep alone asks")
     }
     async fn redeliver(&self, _: u64) -> Result<bool, ProviderError> {

@@ -18,6 +18,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::redelivery::Redeliveries;
 use muster_domain::stored::{Committed, Stored, Version};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -165,6 +166,10 @@ impl Operations for Replayed<'_> {
     async fn inquiries(&self) -> Read<Option<Stored<Inquiries>>> {
         unreachable!("the sweep alone asks")
     }
+    async fn redeliveries(&self) -> Read<Option<Stored<Redeliveries>>> {
+        unreachable!("the sweep alone redelivers")
+    }
+
     async fn notices(&self) -> Read<Option<Stored<Notices>>> {
         unreachable!("the sweep alone tells notices")
     }

@@ -165,6 +165,10 @@ pub struct Github {
     delivered: u32,
     /// Deliveries that cannot be read.
     spoiled: BTreeSet<u32>,
+    /// Deliveries that GitHub was asked to redeliver, in this order.
+    pub redelivered: Vec<u32>,
+    /// How many attempts a page of deliveries holds.
+    pub page_size: usize,
     /// How many deliveries are on their way, or not answered yet.
     pub in_flight: usize,
     outcomes: Outcomes,
@@ -186,6 +190,8 @@ impl Github {
             not_busy: BTreeMap::new(),
             delivered: 0,
             spoiled: BTreeSet::new(),
+            redelivered: Vec::new(),
+            page_size: 100,
             in_flight: 0,
             outcomes: Outcomes::default(),
             script: Script::default(),

@@ -1,19 +1,18 @@
 //! GitHub's door.
 
-use muster_cloud::github::{GitHubError, JitRequest, RunView};
-use muster_control::ports::{
-    Delivery, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
-};
+use muster_cloud::github::{Attempt, GitHubError, JitRequest, RunView};
+use muster_control::ports::{Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen};
 use muster_domain::agent::AgentDownload;
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::job::JobEvent;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
+use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::Time;
 
 use super::outcome::Ended;
 use super::webhook::status_of;
-use super::{CallOutcome, scope_of};
+use super::{APP, CallOutcome, scope_of};
 use crate::agenda::{MINUTE, SECOND};
 use crate::door::Door;
 use crate::fault::Fault;
@@ -208,6 +207,31 @@ impl World {
                 && !truth.is_ghost(job)
         };
         truth.jobs().filter(is_listed).map(|job| self.event(job)).collect()
+    }
+
+    /// A page of GitHub's list. A cursor is the number of the attempt with which its page begins.
+    fn deliveries(&mut self, cursor: Option<&str>) -> Option<DeliveryPage> {
+        if cursor.is_some() && self.strikes(Fault::CursorExpired) {
+            return None;
+        }
+        let from = cursor.map(str::parse).transpose().ok()?;
+        let super::Github { truth, page_size, .. } = &self.github;
+        let page = truth.attempts_page(APP, from, *page_size, self.now)?;
+        let at = |one: &&Attempt| Time::from_millis(one.at);
+        let (newest, oldest) = (page.attempts.first().map(at), page.attempts.last().map(at));
+        let is_queued =
+            |one: &Attempt| truth.delivery(one.number).is_some_and(|one| one.action() == "queued");
+        let deliveries = page.attempts.iter().map(|one| Delivery {
+            id: one.id,
+            guid: one.number.to_string(),
+            at: Time::from_millis(one.at),
+            is_settled: one.has_arrived(),
+            is_again: one.again,
+            is_queued: is_queued(one),
+        });
+        let deliveries = deliveries.collect();
+        let next = page.next.map(|next| next.to_string());
+        Some(DeliveryPage { deliveries, newest, oldest, next })
     }
 
     fn delete_runner(&mut self, registrar: &Registrar, id: u64, by_api: bool) -> Deregistration {
@@ -447,19 +471,13 @@ impl Github for Door {
         answer
     }
 
-    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
+    async fn deliveries(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<Option<DeliveryPage>, ProviderError> {
         self.call(|world| {
             world.github_answers("list-deliveries")?;
-            let all = world.github.truth.attempts().iter().rev();
-            let listed = all.take_while(|one| one.at >= since.as_millis());
-            Ok(listed
-                .map(|one| Delivery {
-                    id: one.id,
-                    guid: one.number.to_string(),
-                    at: Time::from_millis(one.at),
-                    settled: one.has_arrived(),
-                })
-                .collect())
+            Ok(world.deliveries(cursor))
         })
         .await
     }

@@ -69,11 +69,11 @@ impl World {
         }
     }
 
-    /// A scenario says so, of this delivery and maybe the next.
-    const fn door_is_closed(&mut self) -> bool {
+    /// Whether the webhook refuses this delivery: a scenario or an outage of the day says so.
+    fn door_is_closed(&mut self) -> bool {
         let closed = self.github.script.fail_next > 0;
         self.github.script.fail_next = self.github.script.fail_next.saturating_sub(1);
-        closed
+        closed || self.is_away(Fault::OutageWebhook)
     }
 
     /// Its payload cannot be read (runs-on #527). A queued job is found all the same, and nothing is
@@ -126,15 +126,10 @@ impl World {
         Some(self.event(&delivery.job))
     }
 
-    /// A delivery was answered, or nobody was there. What arrives at once is of no interest to
-    /// anybody later, and most deliveries do.
+    /// A delivery was answered, or nobody was there.
     pub fn delivered(&mut self, number: u32, arrived: bool) {
         self.github.in_flight -= 1;
-        let number = u64::from(number);
-        let is_tried = self.github.truth.delivery(number).is_some_and(|one| one.is_tried);
-        if !arrived || is_tried {
-            self.github.truth.attempted(number, arrived.then_some(200), self.now);
-        }
+        self.github.truth.attempted(number.into(), arrived.then_some(200), self.now);
     }
 
     /// GitHub tries once more.
@@ -142,6 +137,7 @@ impl World {
         let Ok(delivery) = self.github.truth.attempt_again(APP, attempt) else { return false };
         let (number, job, action) = (delivery.number, delivery.job.id, delivery.action());
         self.tally.redelivered += 1;
+        self.github.redelivered.push(number as u32);
         self.narrate(|| format!("GitHub delivers {action} of job {} again", number_of(job)));
         if self.door_is_closed() || self.strikes(Fault::WebhookLost) {
             self.github.truth.attempted(number, None, self.now);

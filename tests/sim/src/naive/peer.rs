@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{
-    Compute, Delivery, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs,
-    Refusal, Registrar, RunSeen, ShownMachine,
+    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs, Refusal,
+    Registrar, RunSeen, ShownMachine,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::ec2::Make;
 use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
-use muster_domain::time::Time;
+use muster_domain::redelivery::DeliveryPage;
 
 use super::PeerPolicy;
 use crate::door::Door;
@@ -157,8 +157,11 @@ impl Github for Peer<'_> {
         self.door.deregister(registrar, id).await
     }
 
-    async fn deliveries(&self, since: Time) -> Result<Vec<Delivery>, ProviderError> {
-        self.door.deliveries(since).await
+    async fn deliveries(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<Option<DeliveryPage>, ProviderError> {
+        self.door.deliveries(cursor).await
     }
 
     async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {

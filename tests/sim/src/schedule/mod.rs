@@ -255,13 +255,18 @@ impl Plan {
             Fault::OutageTable,
             Fault::OutageBoots,
             Fault::OutageLambda,
+            Fault::OutageWebhook,
         ];
         for fault in kinds {
             if !rng.chance(rush.fault_rates.of(fault)) {
                 continue;
             }
             let from = rush.from + rng.between(0, rush.length);
-            let longest = if fault == Fault::OutageTable { 5 * MINUTE } else { HOUR };
+            let longest = match fault {
+                Fault::OutageTable => 5 * MINUTE,
+                Fault::OutageWebhook => 4 * HOUR,
+                _ => HOUR,
+            };
             let until = (from + rng.between(MINUTE, longest)).min(self.faults_end);
             self.windows.push(Window { fault, from, until });
         }
@@ -288,6 +293,8 @@ impl Plan {
         );
         world.checker.know(&self.settings);
         world.faults_end = self.faults_end;
+        // A day has few deliveries: smaller pages than GitHub's 100, so that there are several.
+        world.github.page_size = 2 + usize::try_from(self.seed % 7).unwrap_or(0);
         world.kept = self.kept;
         for (number, (from, fault_rates)) in (0..).zip(&self.weathers) {
             world.weathers.push(fault_rates.clone());

@@ -21,6 +21,7 @@ use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::redelivery::Redeliveries;
 use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -73,6 +74,8 @@ pub struct Tables {
     pub cooldowns: Option<Stored<Cooldowns>>,
     /// Which repositories GitHub is to be asked about.
     pub inquiries: Option<Stored<Inquiries>>,
+    /// How far GitHub's list of webhook deliveries was read.
+    pub redeliveries: Option<Stored<Redeliveries>>,
     /// What was told as notices.
     pub notices: Option<Stored<Notices>>,
     /// The set of pools that was applied last.
@@ -113,6 +116,7 @@ enum Item<'a> {
     Switches,
     Cooldowns,
     Inquiries,
+    Redeliveries,
     Notices,
     Pools,
     PoolsVersion(u64),
@@ -136,6 +140,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::Switches(_) => Item::Switches,
         Write::Cooldowns(_) => Item::Cooldowns,
         Write::Inquiries(_) => Item::Inquiries,
+        Write::Redeliveries(_) => Item::Redeliveries,
         Write::Notices(_) => Item::Notices,
         Write::Pools(_) => Item::Pools,
         Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
@@ -169,6 +174,7 @@ impl Tables {
             switches: None,
             cooldowns: None,
             inquiries: None,
+            redeliveries: None,
             notices: None,
             pools: None,
             pool_versions: BTreeMap::new(),
@@ -239,6 +245,7 @@ impl Tables {
             Write::Switches(next) => is_replaced(self.switches.as_ref(), next),
             Write::Cooldowns(next) => is_replaced(self.cooldowns.as_ref(), next),
             Write::Inquiries(next) => is_replaced(self.inquiries.as_ref(), next),
+            Write::Redeliveries(next) => is_replaced(self.redeliveries.as_ref(), next),
             Write::Notices(next) => is_replaced(self.notices.as_ref(), next),
             Write::Pools(next) => is_replaced(self.pools.as_ref(), next),
             Write::Prices(next) => is_replaced(self.prices.as_ref(), next),
@@ -307,6 +314,7 @@ impl Tables {
                 Write::Switches(next) => self.switches = Some(written(next)),
                 Write::Cooldowns(next) => self.cooldowns = Some(written(next)),
                 Write::Inquiries(next) => self.inquiries = Some(written(next)),
+                Write::Redeliveries(next) => self.redeliveries = Some(written(next)),
                 Write::Notices(next) => self.notices = Some(written(next)),
                 Write::Pools(next) => {
                     self.index.know(&next.pools);
@@ -405,6 +413,7 @@ fn is_too_large(write: &Write) -> bool {
         Write::Job(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Switches(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Pools(next) => serde_json::to_writer(&mut length, next.next()),
+        Write::Redeliveries(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Notices(next) => serde_json::to_writer(&mut length, next.next()),
         Write::Prices(next) => serde_json::to_writer(&mut length, next.next()),
         Write::UsageDay(part) => serde_json::to_writer(&mut length, part),

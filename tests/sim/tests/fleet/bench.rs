@@ -18,6 +18,7 @@ use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool_file::Rights;
+use muster_domain::redelivery::Redeliveries;
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
@@ -85,9 +86,12 @@ impl Bench {
     /// five ticks: they are not part of what is counted.
     pub(crate) fn compared(self) -> Self {
         let now = self.door.now();
-        for cursor in ["reconciled", "deliveries", "rolled-up"] {
+        for cursor in ["reconciled", "rolled-up"] {
             self.drive(self.door.move_cursor(cursor, None, now)).expect("moved");
         }
+        let mut read = Redeliveries::new(now);
+        read.release(None, now);
+        self.put(&[Change::create(read).into()]);
         let pools = self.door.sim.settings.pools.iter();
         let kinds = pools.flat_map(|pool| &pool.instance_types);
         let mut prices = Prices::default();

@@ -29,6 +29,7 @@ mod orders;
 mod overview;
 mod reaps;
 mod recovers;
+mod redelivery;
 mod registrations;
 mod replay;
 mod reports;

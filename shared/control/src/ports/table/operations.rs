@@ -5,6 +5,7 @@ use muster_domain::ids::MachineId;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
+use muster_domain::redelivery::Redeliveries;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -23,6 +24,8 @@ pub trait Operations {
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError>;
     /// Which repositories GitHub is to be asked about; none while no event was unreadable.
     async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError>;
+    /// How far GitHub's list of webhook deliveries was read; none before the first time.
+    async fn redeliveries(&self) -> Result<Option<Stored<Redeliveries>>, ReadError>;
     /// What was told to whoever is told notices; none while nothing ever was.
     async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError>;
     /// The set of pools that was applied last; none while none ever was.

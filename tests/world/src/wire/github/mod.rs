@@ -187,16 +187,21 @@ fn list_deliveries(
 ) -> Result<Reply, GitHubError> {
     let app = app_of(world, request, now)?;
     let (_, size) = page_of(&request.query)?;
+    let bad_cursor = || GitHubError::new(422, "cursor is not valid");
     let from = request.query.iter().find(|(key, _)| key == "cursor");
-    let from: usize = from.map_or(Ok(0), |(_, value)| {
-        let cursor = value.strip_prefix("v1_").and_then(|text| text.parse().ok());
-        cursor.ok_or_else(|| GitHubError::new(422, "cursor is not valid"))
-    })?;
-    let all = world.github.attempts_view(&app);
-    let shown: Vec<&Value> = all.iter().skip(from).take(size).collect();
+    let from: Option<u64> = from
+        .map(|(_, value)| {
+            let cursor = value.strip_prefix("v1_").and_then(|text| text.parse().ok());
+            cursor.ok_or_else(bad_cursor)
+        })
+        .transpose()?;
+    let github = &world.github;
+    let page = github.attempts_page(&app, from, size, now).ok_or_else(bad_cursor)?;
+    let shown: Vec<Value> =
+        page.attempts.into_iter().map(|one| github.attempt_view(&app, one)).collect();
     let mut reply = json(200, &json!(shown));
-    if from + size < all.len() {
-        let next = format!("per_page={size}&cursor=v1_{}", from + size);
+    if let Some(next) = page.next {
+        let next = format!("per_page={size}&cursor=v1_{next}");
         let link = format!("<https://api.github.com/app/hook/deliveries?{next}>; rel=\"next\"");
         reply.headers.push(("link".to_owned(), link));
     }

@@ -1,0 +1,255 @@
+//! Webhook deliveries that failed: GitHub is asked to redeliver them.
+//!
+//! How far GitHub's list was read is on record, and is written as the work goes on: a run that is
+//! cut off continues where it was. After a crash up to [`SAVED`] events are redelivered once more,
+//! which does no harm.
+
+use std::borrow::Cow;
+
+use muster_domain::observation::ProviderError;
+use muster_domain::redelivery::{Delivery, DeliveryPage, Redeliveries};
+use muster_domain::stored::{Change, Stored};
+use muster_domain::time::Time;
+
+use super::{MAX_TROUBLES, Recover, somewhere};
+use crate::context::Wired;
+use crate::ports::{CommitError, Github, Operations as _, Queue, Table};
+use crate::writes::PassError;
+
+/// Maximum number of redeliveries of one run. GitHub's secondary limit is 900 points a minute; a
+/// redelivery costs five points and a page of the list one.
+/// Source: docs.github.com/en/rest, "Rate limits for the REST API"
+const MAX_REDELIVERED: usize = 120;
+/// Maximum number of pages that one run reads.
+const MAX_PAGES: usize = 40;
+/// Redeliveries of one run while the webhook is down. With a run every five minutes they still are
+/// the ten within a quarter of an hour that the alarm `webhooks-failing` rings for.
+const PROBES: usize = 5;
+/// The record is written after this many redeliveries.
+const SAVED: usize = 25;
+
+impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
+    /// Redelivers what failed, as far as the limits of one run go.
+    pub(super) async fn redeliver(&self, now: Time) -> Result<(), PassError> {
+        let stored = self.context.table.redeliveries().await?;
+        let known = stored.as_deref().cloned().unwrap_or_else(|| Redeliveries::new(now));
+        if !known.is_due(now) {
+            return Ok(());
+        }
+        let first = match self.context.github.deliveries(None).await {
+            Ok(page) => page.unwrap_or_default(),
+            Err(trouble) => {
+                self.failed_call("deliveries could not be listed", &trouble);
+                return Ok(());
+            }
+        };
+        let mut run = Run::new(self, stored, known, now);
+        match run.read(&first).await {
+            // Another sweep redelivers at the same time.
+            Err(CommitError::Conflict) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+}
+
+/// Whether a run goes on with the next attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    Stop,
+}
+
+/// Why an attempt is redelivered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// It failed.
+    Failed,
+    /// To find out whether the webhook works again.
+    Probe,
+}
+
+/// The redeliveries of one sweep.
+struct Run<'a, 'b, W: Wired> {
+    recover: &'a Recover<'b, W>,
+    now: Time,
+    stored: Option<Stored<Redeliveries>>,
+    next: Redeliveries,
+    is_claimed: bool,
+    calls: usize,
+    sent: usize,
+    troubles: usize,
+    limited_until: Option<Time>,
+}
+
+impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W> {
+    const fn new(
+        recover: &'a Recover<'b, W>,
+        stored: Option<Stored<Redeliveries>>,
+        next: Redeliveries,
+        now: Time,
+    ) -> Self {
+        Self {
+            recover,
+            now,
+            stored,
+            next,
+            is_claimed: false,
+            calls: 0,
+            sent: 0,
+            troubles: 0,
+            limited_until: None,
+        }
+    }
+
+    async fn read(&mut self, first: &DeliveryPage) -> Result<(), CommitError> {
+        let mut probes = self.next.probes(first, self.now);
+        if probes.is_empty() {
+            self.continue_round(first).await?;
+        } else {
+            // One that GitHub cannot redeliver must not be the only one that is tried.
+            let most = probes.iter().filter(|one| one.is_queued).count();
+            let most = if most == 0 { probes.len() } else { most };
+            probes[..most].rotate_left(somewhere(most, self.now));
+            probes.truncate(PROBES);
+            self.redeliver_all(&probes, Reason::Probe).await?;
+        }
+        let is_unfinished = self.next.is_reading() || self.next.down_since().is_some();
+        self.recover.report.borrow_mut().is_unfinished = is_unfinished;
+        self.next.release(self.limited_until, self.now);
+        self.save().await?;
+        if self.sent > 0 {
+            let (redelivered, down_since) = (self.sent, self.next.down_since());
+            tracing::warn!(redelivered, ?down_since, "asked GitHub to redeliver failed webhooks");
+        }
+        Ok(())
+    }
+
+    /// Begins a round or continues one, page by page.
+    async fn continue_round(&mut self, first: &DeliveryPage) -> Result<(), CommitError> {
+        if self.next.is_reading() {
+            let fresh = self.next.fresh(first);
+            if self.redeliver_all(&fresh, Reason::Failed).await? == Flow::Stop {
+                return Ok(());
+            }
+        } else {
+            if self.next.begin(first, self.now) {
+                let gap = "GitHub no longer keeps deliveries of the time in which none were read";
+                self.recover.problem(gap.to_owned());
+            }
+            if self.retry_left().await? == Flow::Stop {
+                return Ok(());
+            }
+        }
+        for _ in 0..MAX_PAGES {
+            let Some(page) = self.page(first).await else { return Ok(()) };
+            let failed = self.next.choose(&page);
+            if self.redeliver_all(&failed, Reason::Failed).await? == Flow::Stop {
+                return Ok(());
+            }
+            self.next.turn(&page);
+            if !self.next.is_reading() || self.recover.is_out_of_time() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries again what GitHub did not redeliver in earlier rounds.
+    async fn retry_left(&mut self) -> Result<Flow, CommitError> {
+        let left = self.next.left(self.now);
+        self.redeliver_all(&left.iter().collect::<Vec<_>>(), Reason::Failed).await
+    }
+
+    /// The next page of the round; none when GitHub does not list it now.
+    async fn page<'p>(&mut self, first: &'p DeliveryPage) -> Option<Cow<'p, DeliveryPage>> {
+        let Some(cursor) = self.next.cursor() else { return Some(Cow::Borrowed(first)) };
+        match self.recover.context.github.deliveries(Some(cursor)).await {
+            Ok(Some(page)) => Some(Cow::Owned(page)),
+            Ok(None) => {
+                tracing::warn!(cursor, "GitHub does not know a page of its deliveries any more");
+                self.next.give_up();
+                None
+            }
+            Err(trouble) => {
+                self.recover.failed_call("deliveries could not be listed", &trouble);
+                self.limited_until = limit(&trouble);
+                None
+            }
+        }
+    }
+
+    async fn redeliver_all(
+        &mut self,
+        failed: &[&Delivery],
+        reason: Reason,
+    ) -> Result<Flow, CommitError> {
+        for one in failed {
+            if self.calls >= MAX_REDELIVERED || self.recover.is_out_of_time() {
+                return Ok(Flow::Stop);
+            }
+            if !self.is_claimed {
+                self.next.claim(self.now);
+                self.save().await?;
+                self.is_claimed = true;
+            }
+            if self.redeliver(one, reason).await == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+            if self.calls.is_multiple_of(SAVED) {
+                self.save().await?;
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    async fn redeliver(&mut self, one: &Delivery, reason: Reason) -> Flow {
+        self.calls += 1;
+        match self.recover.context.github.redeliver(one.id).await {
+            Ok(true) => {
+                self.sent += 1;
+                self.recover.report.borrow_mut().redelivered += 1;
+                match reason {
+                    Reason::Failed => self.next.done(one),
+                    Reason::Probe => self.next.probed(one),
+                }
+                Flow::Continue
+            }
+            Ok(false) => {
+                tracing::error!(one.guid, "GitHub does not keep a failed delivery any more");
+                self.next.done(one);
+                Flow::Continue
+            }
+            Err(trouble) => {
+                self.recover.failed_call("a delivery could not be repeated", &trouble);
+                self.limited_until = limit(&trouble);
+                if !matches!(trouble, ProviderError::Unavailable(_)) {
+                    return Flow::Stop;
+                }
+                // One that GitHub cannot redeliver must not hold up the others.
+                self.troubles += 1;
+                match self.next.failed(one) && self.troubles < MAX_TROUBLES {
+                    true => Flow::Continue,
+                    false => Flow::Stop,
+                }
+            }
+        }
+    }
+
+    async fn save(&mut self) -> Result<(), CommitError> {
+        if self.stored.as_deref() == Some(&self.next) {
+            return Ok(());
+        }
+        let change = Change::from_read(self.stored.as_ref(), self.next.clone());
+        let committed = self.recover.context.table.commit(&[change.clone().into()]).await?;
+        self.stored = Some(change.stored(&committed));
+        Ok(())
+    }
+}
+
+/// When a rate limit ends.
+const fn limit(trouble: &ProviderError) -> Option<Time> {
+    match trouble {
+        ProviderError::RateLimited(until) => Some(*until),
+        ProviderError::Unauthorized(_) | ProviderError::Unavailable(_) => None,
+    }
+}

@@ -1,0 +1,76 @@
+//! Repositories whose events cannot be read: GitHub is queried for their queued jobs.
+
+use std::collections::BTreeSet;
+
+use muster_domain::ids::Entity;
+use muster_domain::inquiry::{Inquiries, Inquiry};
+use muster_domain::observation::ProviderError;
+use muster_domain::time::Time;
+
+use super::{Recover, account};
+use crate::context::Wired;
+use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
+use crate::ports::{Github, Operations as _, Queue, Table};
+use crate::writes::{self, PassError};
+
+/// Most repositories whose queued jobs one run asks for.
+const MAX_REPOSITORIES: usize = 5;
+
+impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
+    /// Asks for the jobs of repositories whose events cannot be read.
+    pub(super) async fn take_in(
+        &self,
+        limited: &BTreeSet<String>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let due = self.context.table.inquiries().await?;
+        let due = due.map(|all| all.due(now)).unwrap_or_default();
+        let may_be_asked = |(name, _): &(Entity, Inquiry)| !limited.contains(&account(name));
+        for (repository, inquiry) in due.into_iter().filter(may_be_asked).take(MAX_REPOSITORIES) {
+            if self.is_out_of_time() {
+                return Ok(());
+            }
+            let pass = TakeIn { context: self.context };
+            let until = match pass.run(&repository, inquiry.installation, now).await {
+                Ok(TakenIn { taken, more, .. }) => {
+                    self.report.borrow_mut().taken_in += taken.len();
+                    tracing::warn!(
+                        %repository,
+                        taken = taken.len(),
+                        more,
+                        "asked for the queued jobs of a repository whose event cannot be read"
+                    );
+                    self.note_inquiry(|all| all.answered(&repository, now, now)).await?;
+                    continue;
+                }
+                Err(TakeInError::Pass(error)) => return Err(error),
+                Err(TakeInError::NoRepository(_)) => None,
+                Err(TakeInError::Github(trouble)) => {
+                    self.failed_call("queued jobs could not be asked for", &trouble);
+                    match trouble {
+                        ProviderError::RateLimited(until) => Some(until),
+                        ProviderError::Unauthorized(_) | ProviderError::Unavailable(_) => None,
+                    }
+                }
+            };
+            self.note_inquiry(|all| {
+                if !all.unanswered(&repository, until, now) {
+                    tracing::error!(%repository, "gave up asking for its queued jobs");
+                }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    async fn note_inquiry(&self, note: impl Fn(&mut Inquiries)) -> Result<(), PassError> {
+        let next = |all: Option<&Inquiries>| {
+            let mut next = all?.clone();
+            note(&mut next);
+            Some(next)
+        };
+        writes::update(self.context.table, async || self.context.table.inquiries().await, next)
+            .await?;
+        Ok(())
+    }
+}
