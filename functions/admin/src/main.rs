@@ -2,7 +2,7 @@
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::config::AdminConfig;
-use muster_control::admin::{Admin, Reply, unavailable};
+use muster_control::admin::{Reply, answer};
 use muster_control::context::Context;
 use muster_stack::{Stack, configure};
 use serde_json::Value;
@@ -16,13 +16,9 @@ async fn main() -> Result<(), Error> {
     let Stack { settings, table, queue, .. } = &stack;
     let context = Context::new(table, queue, &compute, &github, settings);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
-        let settings = match context.settings.current(context.table).await {
-            Ok(settings) => settings,
-            Err(error) => return Ok(unavailable(error)),
-        };
-        let pass = Admin { context: context.with(&settings), yaml: muster_yaml::read };
+        let now = muster_aws::clock::now();
         // Boxed, so that the compiler computes the pass's layout by itself.
-        Ok::<Reply, Error>(Box::pin(pass.answer(event.payload, muster_aws::clock::now())).await)
+        Ok::<Reply, Error>(Box::pin(answer(context, muster_yaml::read, event.payload, now)).await)
     }))
     .await
 }

@@ -6,7 +6,8 @@ use muster_domain::launch::trouble::Asked;
 use muster_domain::observation::ProviderError;
 use muster_domain::time::Time;
 
-use crate::ports::{CommitError, Table};
+use crate::causes::with_causes;
+use crate::ports::{CommitError, ReadError, Table};
 use crate::writes::{self, PassError};
 
 /// Notes an answer of GitHub's about an entity. Written only when that changes what is known.
@@ -35,6 +36,11 @@ pub(crate) async fn note<T: Table>(
         // Many have just heard the same, and each has written it.
         Err(PassError::Commit(CommitError::Conflict)) => {
             tracing::warn!("failed to note an answer of GitHub's: others were faster");
+            Ok(())
+        }
+        // The pass itself does not need the record: a launch pass, which does, reports the damage.
+        Err(PassError::Read(error @ ReadError::Unreadable { .. })) => {
+            tracing::error!(error = with_causes(&error), "failed to note an answer of GitHub's");
             Ok(())
         }
         Err(error) => Err(error),

@@ -34,6 +34,7 @@ use muster_domain::timings::Timings;
 
 pub use self::writes::PassError;
 use crate::metrics::Measures;
+use crate::ports::ReadError;
 
 /// Which release this is. `make build` and `make package` stamp `infra/version`; any other build has Cargo's number, so
 /// that a commit alone compiles nothing anew.
@@ -66,6 +67,9 @@ pub struct Settings {
     pub longest_life: Seconds,
     /// Where GitHub is to send events, where that is known: the admin function alone asks.
     pub webhook_url: Option<String>,
+    /// Why the record of the pools cannot be read. These are then the pools of the last version that
+    /// can be, for commands that show or repair; nothing is launched by them.
+    pub damage: Option<ReadError>,
 }
 
 impl Settings {
@@ -91,6 +95,7 @@ impl Settings {
             measures: Measures::default(),
             longest_life: longest.unwrap_or(Pool::MAX_LIFETIME),
             webhook_url: None,
+            damage: None,
         }
     }
 

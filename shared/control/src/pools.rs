@@ -9,7 +9,7 @@ use muster_domain::job::Job;
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::pool::select;
 use muster_domain::pool::{Mismatch, Pool};
-use muster_domain::pool_set::PoolSet;
+use muster_domain::pool_set::{MAX_VERSIONS, PoolSet};
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
@@ -22,6 +22,10 @@ use crate::wake::reap_message;
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
+/// The subject of applied pool files in the audit trail.
+pub(crate) const POOLS_SUBJECT: &str = "pools";
+/// How many of its newest lines are read to find the version that was applied last.
+const LINES_READ: u32 = 20;
 /// Most jobs of a pool that are matched anew at once; the rest follows in the next sweep.
 const MATCHED_AT_ONCE: u32 = 200;
 /// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and
@@ -44,6 +48,22 @@ impl Settings {
         Ok(self.with_set(table.pool_set().await?.map(Stored::into_record)))
     }
 
+    /// The same for commands that show or repair: where the record cannot be read, these are the
+    /// pools of the last version that can be, and `damage` is set.
+    ///
+    /// # Errors
+    /// When the tables do not answer.
+    pub async fn current_or_last<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
+        match self.current(table).await {
+            Err(damage @ ReadError::Unreadable { .. }) => {
+                let last = last_applied(table).await?;
+                let settings = self.with_set(last.and_then(|(_, set)| set)).into_owned();
+                Ok(Cow::Owned(Self { damage: Some(damage), ..settings }))
+            }
+            current => current,
+        }
+    }
+
     fn with_set(&self, stored: Option<PoolSet>) -> Cow<'_, Self> {
         let Some(set) = stored else { return Cow::Borrowed(self) };
         if set.version == 0 {
@@ -63,6 +83,7 @@ impl Settings {
             measures: self.measures,
             longest_life: self.longest_life,
             webhook_url: self.webhook_url.clone(),
+            damage: None,
         })
     }
 
@@ -73,6 +94,38 @@ impl Settings {
         let device = own.template_device.as_deref();
         set.with_template(&own.launch_template_id, &own.launch_template_version, device)
     }
+}
+
+/// The number of the version that was applied last, and the newest version that can be read. The
+/// audit trail has the number; without a line, no file was ever applied.
+pub(crate) async fn last_applied<T: Table>(
+    table: &T,
+) -> Result<Option<(u64, Option<PoolSet>)>, ReadError> {
+    let lines = table.audit(POOLS_SUBJECT, LINES_READ).await?;
+    let Some(newest) = lines.iter().find_map(|line| applied_version(&line.why)) else {
+        return Ok(None);
+    };
+    let oldest = (newest + 1).saturating_sub(MAX_VERSIONS).max(1);
+    for version in (oldest..=newest).rev() {
+        if let Some(set) = kept(table, version).await? {
+            return Ok(Some((newest, Some(set))));
+        }
+    }
+    Ok(Some((newest, None)))
+}
+
+/// A version that is kept; none if it is not, or cannot be read.
+pub(crate) async fn kept<T: Table>(table: &T, version: u64) -> Result<Option<PoolSet>, ReadError> {
+    match table.pool_versions(&[version]).await {
+        Ok(mut sets) => Ok(sets.pop()),
+        Err(ReadError::Unreadable { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The number in a line of the audit trail about an applied file: "version 7, applied (+linux)".
+fn applied_version(why: &str) -> Option<u64> {
+    why.strip_prefix("version ")?.split(',').next()?.parse().ok()
 }
 
 /// The jobs that no pool serves.

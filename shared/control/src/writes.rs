@@ -4,7 +4,7 @@ use muster_domain::ids::JobKey;
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::claim;
 use muster_domain::job::{FailedMachine, Job, PassedOver};
-use muster_domain::stored::{Change, Stored};
+use muster_domain::stored::{Change, Stored, Version};
 use muster_domain::time::Time;
 use muster_domain::usage::Line;
 
@@ -79,6 +79,44 @@ where
         Ok(Some(change.stored(&committed)))
     })
     .await
+}
+
+/// A record that a command replaces.
+pub(crate) enum Before<R> {
+    /// As it was read; none where there is none.
+    Read(Option<Stored<R>>),
+    /// It cannot be read. The command writes it anew.
+    Unreadable,
+}
+
+impl<R> Before<R> {
+    /// What was read, where a record that cannot be read is no error.
+    pub(crate) fn of(read: Result<Option<Stored<R>>, ReadError>) -> Result<Self, ReadError> {
+        match read {
+            Ok(stored) => Ok(Self::Read(stored)),
+            Err(ReadError::Unreadable { .. }) => Ok(Self::Unreadable),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The record.
+    pub(crate) fn record(&self) -> Option<&R> {
+        match self {
+            Self::Read(stored) => stored.as_deref(),
+            Self::Unreadable => None,
+        }
+    }
+
+    /// The change to `next`. A repaired record gets a version that no writer can have read: versions
+    /// count writes, and milliseconds since 1970 are far more.
+    pub(crate) fn change(&self, next: R, now: Time) -> Change<R> {
+        match self {
+            Self::Read(stored) => Change::from_read(stored.as_ref(), next),
+            Self::Unreadable => {
+                Change::repair(next, Version(u64::try_from(now.as_millis()).unwrap_or_default()))
+            }
+        }
+    }
 }
 
 /// Commits what is worth nothing any more once somebody else has written one of the records: they

@@ -65,7 +65,7 @@ impl<T> Stored<T> {
 
     /// The record that takes its place.
     pub const fn change(&self, next: T) -> Change<T> {
-        Change { replaces: Some(self.version), next }
+        Change { replaces: Some(self.version), repairs_as: None, next }
     }
 }
 
@@ -95,28 +95,42 @@ impl<T> Deref for Stored<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change<T> {
     replaces: Option<Version>,
+    /// The version that a repair gets; none for any other change.
+    repairs_as: Option<Version>,
     next: T,
 }
 
 impl<T> Change<T> {
     /// The first version of a record. The table must not have it yet.
     pub const fn create(next: T) -> Self {
-        Self { replaces: None, next }
+        Self { replaces: None, repairs_as: None, next }
     }
 
     /// The change of what was read, or the first version where nothing was.
     pub fn from_read(read: Option<&Stored<T>>, next: T) -> Self {
-        Self { replaces: read.map(Stored::version), next }
+        Self { replaces: read.map(Stored::version), repairs_as: None, next }
     }
 
-    /// The version that it replaces; none if the table must not have the record.
+    /// Replaces whatever is stored under the key, for a record that cannot be read. `version` must be
+    /// one that the record never had: a writer that read it before the repair must not succeed.
+    pub const fn repair(next: T, version: Version) -> Self {
+        Self { replaces: None, repairs_as: Some(version), next }
+    }
+
+    /// Whether it replaces whatever is stored.
+    pub const fn is_repair(&self) -> bool {
+        self.repairs_as.is_some()
+    }
+
+    /// The version that it replaces; none if the table must not have the record, or for a repair.
     pub const fn replaces(&self) -> Option<Version> {
         self.replaces
     }
 
     /// The version that it gets.
     pub fn version(&self) -> Version {
-        self.replaces.map_or_else(Version::default, |version| Version(version.0 + 1))
+        let follows = self.replaces.map(|version| Version(version.0 + 1));
+        self.repairs_as.or(follows).unwrap_or_default()
     }
 
     /// The record as it is to be.

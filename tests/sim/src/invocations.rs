@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use futures_util::future::join5;
 use muster_control::Settings;
-use muster_control::admin::{Admin, AdminErrorCode, Answer, YamlError};
+use muster_control::admin::{self, AdminErrorCode, Answer, YamlError};
 use muster_control::app_owner::AppOwner;
 use muster_control::causes::Cause;
 use muster_control::context::Context;
@@ -355,14 +355,13 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
 
 async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
-    let Some(settings) = &settings(door).await else { return };
     let yaml =
         |text: &str| serde_json::from_str(text).map_err(|error| YamlError(Cause::new(error)));
-    let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
+    let context = Context::new(door, door, door, door, &door.sim.settings);
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, by) = (told("name"), told("by"));
-    let outcome = pass.answer(request, door.now()).await.outcome;
+    let outcome = admin::answer(context, yaml, request, door.now()).await.outcome;
     if outcome.as_ref().is_err_and(|error| error.code == AdminErrorCode::Busy) {
         door.sim.world.borrow_mut().check_refusal(&name, &by);
     }

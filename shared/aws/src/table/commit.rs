@@ -199,6 +199,7 @@ fn added(item: Item) -> Action {
 fn put<R: Record>(change: &Change<R>, timings: &Timings) -> Result<Action, CommitError> {
     let condition = match change.replaces() {
         Some(Version(replaced)) => Condition::Is(keys::VERSION, n(replaced)),
+        None if change.is_repair() => Condition::Any,
         None => Condition::Absent,
     };
     let mut item = item(change.next(), timings)?;

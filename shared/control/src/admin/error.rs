@@ -75,16 +75,34 @@ impl AdminError {
 impl From<PassError> for AdminError {
     fn from(error: PassError) -> Self {
         let told = with_causes(&error);
-        let (code, advice) = match error {
+        let (code, advice) = match &error {
             PassError::Commit(CommitError::Conflict) => (AdminErrorCode::BusyRecord, "try again"),
-            PassError::Read(ReadError::Unreadable { .. }) => {
-                (AdminErrorCode::UnreadableRecord, "deploy the release that wrote it")
+            PassError::Read(ReadError::Unreadable { key, .. }) => {
+                (AdminErrorCode::UnreadableRecord, repair(key))
             }
             PassError::Read(ReadError::Unavailable(_))
             | PassError::Commit(CommitError::Unavailable(_))
             | PassError::Queue(_) => (AdminErrorCode::Unavailable, "nothing was lost, try again"),
         };
         Self::new(code, format!("{told}; {advice}"))
+    }
+}
+
+/// The command that repairs a record that cannot be read.
+pub(super) fn repair(key: &str) -> &'static str {
+    match key {
+        "pools" => {
+            "restore a version: muster pools restore N, with a version of muster pools history"
+        }
+        "switches" => {
+            "write it anew with muster resume launches or muster pause launches; what was paused before is lost"
+        }
+        "cooldowns" => "write it anew: muster resume launches",
+        "notices" | "inquiries" | "prices" => {
+            "delete the item from the control table, and it is written anew"
+        }
+        key if key.starts_with("pools#") => "another version: muster pools history",
+        _ => "deploy the release that wrote it, or repair the item in the table",
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
-use muster_domain::launch::verdict::{Conditions, Wait};
+use muster_domain::launch::verdict::{Conditions, Wait, WaitReason};
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
@@ -74,6 +74,9 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
                         None => self.reasons(pool, now).await?,
                     })
                 }
+                JobGroup::Claimed(pool) if !listed.items.is_empty() => {
+                    Some(self.refused(pool).await?)
+                }
                 _ => None,
             };
             let is_asked_for = |job: &Job| pool.is_none() || job.pool == *pool;
@@ -107,6 +110,16 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(Answer::Jobs(JobList { jobs, unserved, waiting_for_approval, more: next.into() }))
     }
 
+    /// Reads which jobs of a pool wait for EC2: it refused the last launch of the instance that is
+    /// meant for them.
+    async fn refused(&self, name: &PoolName) -> Result<Reasons<'_>, AdminError> {
+        let slots = self.context.table.slots_to_retry(name).await?;
+        let refused = slots.iter().filter(|slot| slot.last_error.is_some());
+        let wait = |job| (job, Wait { reason: WaitReason::Ec2, block: None });
+        let first = refused.filter_map(|slot| slot.claim().map(wait)).collect();
+        Ok(Reasons { name: name.clone(), pool: None, first })
+    }
+
     /// Reads why the jobs of a pool wait, as the next launch pass will find it. The first jobs of its
     /// demand take their capacity before the others.
     async fn reasons(&self, name: &PoolName, now: Time) -> Result<Reasons<'_>, AdminError> {
@@ -131,9 +144,11 @@ struct Reasons<'a> {
 
 impl Reasons<'_> {
     fn of(&mut self, job: &Job, now: Time) -> Option<Wait> {
-        let (pool, conditions) = self.pool.as_mut()?;
         let known = self.first.remove(&job.key());
-        Some(known.unwrap_or_else(|| Wait::of(job, pool, conditions, now)))
+        known.or_else(|| {
+            let (pool, conditions) = self.pool.as_mut()?;
+            Some(Wait::of(job, pool, conditions, now))
+        })
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) use self::resolve::told;
 pub use self::status::wanted;
 use crate::causes::Cause;
 use crate::context::{Context, Ports};
-use crate::ports::{AppSetup, Catalogue, Directory, Instances as _, ReadError, Table as _, Write};
+use crate::ports::{AppSetup, Catalogue, Directory, Instances as _, Table as _, Write};
 use crate::writes::PassError;
 
 /// The operator's passes. Those that resolve a pool file's names also ask GitHub's directory and
@@ -56,14 +56,25 @@ pub struct Admin<'a, P: Ports> {
 #[error("not valid YAML")]
 pub struct YamlError(#[source] pub Cause);
 
-/// The answer when the set of pools cannot be read.
-#[must_use]
-pub fn unavailable(error: ReadError) -> Reply {
-    Reply { outcome: Err(error.into()) }
+/// Answers a request. `context` has the settings of the stack's parameters; a record of the pools
+/// that cannot be read fails only the requests that decide by the pools.
+pub async fn answer<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>>(
+    context: Context<'_, P>,
+    yaml: fn(&str) -> Result<Value, YamlError>,
+    request: Value,
+    now: Time,
+) -> Reply {
+    match context.settings.current_or_last(context.table).await {
+        Ok(settings) => {
+            let pass = Admin { context: context.with(&settings), yaml };
+            Box::pin(pass.answer(request, now)).await
+        }
+        Err(error) => Reply { outcome: Err(error.into()) },
+    }
 }
 
 impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
-    /// Answers a request.
+    /// Answers a request with the pools of the context.
     pub async fn answer(&self, request: Value, now: Time) -> Reply {
         let outcome = match read(request) {
             Ok(request) => self.act(request, now).await,
@@ -73,6 +84,10 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
     }
 
     async fn act(&self, request: Request, now: Time) -> Result<Answer, AdminError> {
+        let damage = self.context.settings.damage.as_ref();
+        if let Some(damage) = damage.filter(|_| request.decides_by_pools()) {
+            return Err(damage.clone().into());
+        }
         match request {
             Request::List(request) => self.list(&request, now).await,
             Request::Show { name, github } => self.show(&name, github, now).await,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{join, join_all, try_join_all};
 use muster_domain::app::{AppFacts, narrow_groups};
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::{Entity, EntityKind};
@@ -10,7 +10,6 @@ use muster_domain::message::WakePool;
 use muster_domain::pool::{OwnTemplate, Pool};
 use muster_domain::pool_file::{self, NamedTemplate, PoolFile, Problem, ReadPoolFile};
 use muster_domain::pool_set::{Diff, Fate, MAX_VERSIONS, PoolSet};
-use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use super::answers::{Answer, AppliedPools, PoolsHistory, ShownPools};
@@ -19,15 +18,12 @@ use super::{Admin, AdminError, AdminErrorCode};
 use crate::Settings;
 use crate::causes::with_causes;
 use crate::context::Ports;
-use crate::pools::end_outdated;
+use crate::pools::{POOLS_SUBJECT, end_outdated, kept, last_applied};
 use crate::ports::{Catalogue, Directory, Operations as _, Queue as _, Table as _, Write};
-use crate::writes::{PassError, in_rounds};
+use crate::writes::{Before, PassError, in_rounds};
 
 /// The number of GitHub's default runner group.
 const DEFAULT_GROUP: u64 = 1;
-
-/// The subject of applies in the audit trail.
-const SUBJECT: &str = "pools";
 
 impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
     pub(super) async fn pool_set(
@@ -37,8 +33,8 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
     ) -> Result<Answer, AdminError> {
         match (&request.file, request.restore, request.history) {
             (None, None, false) => {
-                let stored = self.context.table.pool_set().await?;
-                Ok(Answer::Pools(shown(&self.in_force(stored.as_ref()))))
+                let stored = self.stored_set().await?;
+                Ok(Answer::Pools(shown(&self.in_force(stored.set()))))
             }
             (None, None, true) => self.history().await,
             (Some(text), None, false) => {
@@ -46,9 +42,9 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
                 self.apply(&reading, request, "applied", now).await
             }
             (None, Some(version), false) => {
-                let kept = self.context.table.pool_versions(&[version]).await?;
-                let Some(set) = kept.first() else {
-                    let message = format!("version {version} is not kept; see history");
+                let Some(set) = kept(self.context.table, version).await? else {
+                    let message =
+                        format!("version {version} is not kept, or cannot be read; see history");
                     return Err(AdminError::new(AdminErrorCode::NotFound, message));
                 };
                 let what = format!("version {version} restored");
@@ -106,9 +102,9 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
     }
 
     /// The set that holds: of the stack's parameters while no file was applied.
-    fn in_force(&self, stored: Option<&Stored<PoolSet>>) -> PoolSet {
+    fn in_force(&self, stored: Option<&PoolSet>) -> PoolSet {
         if let Some(set) = stored.filter(|set| set.version > 0) {
-            return set.record().clone();
+            return set.clone();
         }
         let Settings { pools, mut limits, max_machines, balance, .. } =
             self.context.settings.clone();
@@ -145,14 +141,15 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         let reason = request.reason.as_deref().map(check_reason).transpose()?;
         let by = request.by.as_deref().unwrap_or("operator");
         in_rounds(async || {
-            let stored = self.context.table.pool_set().await?;
-            let before = self.in_force(stored.as_ref());
+            let stored = self.stored_set().await?;
+            let before = self.in_force(stored.set());
             let next = before.succeeded_by(file, by, now);
             if let Some(what) = pool_file::too_large(&next.pools) {
                 return Err(refused(vec![with_the_removed(&what)]));
             }
             let diff = Diff::between(&before, &next);
-            let changes = before.version == 0 || !diff.is_empty();
+            let is_damaged = stored.is_damaged();
+            let changes = is_damaged || before.version == 0 || !diff.is_empty();
             if !request.dry_run && !changes {
                 // What the file names may have changed: an image behind a parameter, say.
                 self.open_anew(|pool| pool.is_some(), now).await;
@@ -161,7 +158,7 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
                 return Ok(answer(&before, diff, false));
             }
             let audit = line(&next, &diff, what, reason);
-            self.context.table.commit(&writes(stored.as_ref(), &next, audit)).await?;
+            self.context.table.commit(&writes(&stored, &next, audit)).await?;
             tracing::warn!(version = next.version, by, what, "operator applied a pool file");
             self.follow_up(&next, &diff, now).await;
             Ok(answer(&next, diff, true))
@@ -236,19 +233,51 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         }
     }
 
+    /// The stored set; where its record cannot be read, the last version that can be.
+    async fn stored_set(&self) -> Result<StoredSet, AdminError> {
+        let before = Before::of(self.context.table.pool_set().await)?;
+        let last = match before {
+            Before::Read(_) => None,
+            Before::Unreadable => last_applied(self.context.table).await?,
+        };
+        // The next version follows the last one, whether that can be read or not.
+        let last = last.map(|(version, set)| {
+            let set = set.unwrap_or_else(|| self.in_force(None));
+            PoolSet { version, ..set }
+        });
+        Ok(StoredSet { before, last })
+    }
+
     async fn history(&self) -> Result<Answer, AdminError> {
-        let set = self.in_force(self.context.table.pool_set().await?.as_ref());
-        let oldest = (set.version + 1).saturating_sub(MAX_VERSIONS).max(1);
-        let versions: Vec<u64> = (oldest..=set.version).collect();
-        let mut kept = self.context.table.pool_versions(&versions).await?;
-        kept.sort_by_key(|set| std::cmp::Reverse(set.version));
+        let newest = self.in_force(self.stored_set().await?.set()).version;
+        let oldest = (newest + 1).saturating_sub(MAX_VERSIONS).max(1);
+        // Each by itself, so that one that cannot be read hides no other.
+        let read = (oldest..=newest).rev().map(|version| kept(self.context.table, version));
+        let kept: Vec<PoolSet> = try_join_all(read).await?.into_iter().flatten().collect();
         let audit = self
             .context
             .table
-            .audit(SUBJECT, u32::try_from(MAX_VERSIONS).unwrap_or(u32::MAX))
+            .audit(POOLS_SUBJECT, u32::try_from(MAX_VERSIONS).unwrap_or(u32::MAX))
             .await?;
         let versions = kept.iter().map(shown).collect();
         Ok(Answer::PoolsHistory(PoolsHistory { versions, audit }))
+    }
+}
+
+/// The set of pools that a command shows or replaces.
+struct StoredSet {
+    before: Before<PoolSet>,
+    /// The last version that can be read, where the record cannot be.
+    last: Option<PoolSet>,
+}
+
+impl StoredSet {
+    fn set(&self) -> Option<&PoolSet> {
+        self.before.record().or(self.last.as_ref())
+    }
+
+    const fn is_damaged(&self) -> bool {
+        matches!(self.before, Before::Unreadable)
     }
 }
 
@@ -276,9 +305,9 @@ fn with_the_removed(what: &str) -> Problem {
 }
 
 /// One transaction: the set, its version beside it, and the version that is too old now.
-fn writes(stored: Option<&Stored<PoolSet>>, next: &PoolSet, audit: Audit) -> Vec<Write> {
+fn writes(stored: &StoredSet, next: &PoolSet, audit: Audit) -> Vec<Write> {
     let mut writes = vec![
-        Change::from_read(stored, next.clone()).into(),
+        stored.before.change(next.clone(), next.applied_at).into(),
         Write::PoolsVersion(Box::new(next.clone())),
         Write::Audit(audit),
     ];
@@ -298,7 +327,7 @@ fn line(next: &PoolSet, diff: &Diff, what: &str, reason: Option<&str>) -> Audit 
     Audit {
         at: next.applied_at,
         kind: AuditKind::Applied,
-        subject: SUBJECT.to_owned(),
+        subject: POOLS_SUBJECT.to_owned(),
         by: next.by.clone(),
         why: format!("version {}, {what} ({}){reason}", next.version, pools.join(" ")),
     }

@@ -80,6 +80,18 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Whether its answer is wrong without the pools in force: it launches, matches jobs, or says why
+    /// a job waits.
+    pub(super) const fn decides_by_pools(&self) -> bool {
+        match self {
+            Self::Canary(_) | Self::Explain { job: Some(_), .. } => true,
+            Self::Jobs(JobsRequest { adopt, .. }) => *adopt,
+            _ => false,
+        }
+    }
+}
+
 /// Which live instances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,8 +2,8 @@
 
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ids::PoolName;
+use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::message::WakePool;
-use muster_domain::stored::Change;
 use muster_domain::switches::{LONGEST_PAUSE, SHORTEST_PAUSE, Switch, SwitchedOff, Switches};
 use muster_domain::time::{Seconds, Time};
 
@@ -12,8 +12,8 @@ use super::request::{SwitchRequest, To, check_reason};
 use super::{Admin, AdminError, AdminErrorCode};
 use crate::causes::with_causes;
 use crate::context::Ports;
-use crate::ports::{Launches as _, Operations as _, Queue as _, Table as _, Write};
-use crate::writes;
+use crate::ports::{Launches as _, Operations as _, Queue as _, ReadError, Table as _, Write};
+use crate::writes::{self, Before, PassError};
 
 /// The subject of the switches' lines in the audit trail.
 pub(super) const SUBJECT: &str = "switches";
@@ -34,8 +34,8 @@ impl<P: Ports> Admin<'_, P> {
         let until = end(request.for_seconds, &settings, now)?;
         let off = SwitchedOff { since: now, by, reason: reason.to_owned(), until };
         let answer: Result<_, AdminError> = writes::in_rounds(async || {
-            let stored = self.context.table.switches().await?;
-            let before = stored.as_deref().map(|all| all.still_off(now)).unwrap_or_default();
+            let stored = Before::of(self.context.table.switches().await)?;
+            let before = stored.record().map(|all| all.still_off(now)).unwrap_or_default();
             for (pool, to) in &request.pools {
                 // The pool may be gone, and its switch is still there.
                 if *to == To::Off || !before.pools_off(now).any(|(name, _)| name == pool) {
@@ -45,10 +45,10 @@ impl<P: Ports> Admin<'_, P> {
             let next = settings.iter().fold(before.clone(), |next, (switch, to)| {
                 next.with(switch, (*to == To::Off).then(|| off.clone()))
             });
-            if next == before {
+            if next == before && !matches!(stored, Before::Unreadable) {
                 return Ok(answer(&next, now));
             }
-            let change = Change::from_read(stored.as_ref(), next.clone());
+            let change = stored.change(next.clone(), now);
             self.context
                 .table
                 .commit(&[change.into(), Write::Audit(line(&settings, &off))])
@@ -79,7 +79,14 @@ impl<P: Ports> Admin<'_, P> {
             async || table.cooldowns().await,
             |known| known?.opened(&is_opened, now),
         );
-        if let Err(error) = opened.await {
+        let opened = match opened.await {
+            Err(PassError::Read(ReadError::Unreadable { .. })) => {
+                let anew = Before::Unreadable.change(Cooldowns::default(), now);
+                table.commit(&[anew.into()]).await.map(drop).map_err(PassError::from)
+            }
+            opened => opened.map(drop),
+        };
+        if let Err(error) = opened {
             tracing::warn!(
                 error = with_causes(&error),
                 "failed to end the waits of pools; the next probe finds a fix"

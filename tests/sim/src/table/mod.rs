@@ -44,6 +44,8 @@ pub struct Tables {
     pub instances: BTreeMap<InstanceName, Rc<Stored<Instance>>>,
     /// Those of them that are of another version.
     pub unreadable: BTreeSet<InstanceName>,
+    /// Keys of other records that cannot be read, as DynamoDB has them, until they are written anew.
+    pub broken: BTreeSet<String>,
     /// `machine#i-…`: who owns a machine.
     pub owners: BTreeMap<MachineId, InstanceName>,
     /// Jobs.
@@ -159,6 +161,7 @@ impl Tables {
         Self {
             instances: BTreeMap::new(),
             unreadable: BTreeSet::new(),
+            broken: BTreeSet::new(),
             owners: BTreeMap::new(),
             jobs: BTreeMap::new(),
             launches: BTreeMap::new(),
@@ -311,12 +314,19 @@ impl Tables {
                     self.orphans.insert(machine.clone(), next.clone());
                     self.index.enter(now, delay(), Entry::Orphan(machine, Some(next)));
                 }
-                Write::Switches(next) => self.switches = Some(written(next)),
-                Write::Cooldowns(next) => self.cooldowns = Some(written(next)),
+                Write::Switches(next) => {
+                    self.broken.remove("switches");
+                    self.switches = Some(written(next));
+                }
+                Write::Cooldowns(next) => {
+                    self.broken.remove("cooldowns");
+                    self.cooldowns = Some(written(next));
+                }
                 Write::Inquiries(next) => self.inquiries = Some(written(next)),
                 Write::Redeliveries(next) => self.redeliveries = Some(written(next)),
                 Write::Notices(next) => self.notices = Some(written(next)),
                 Write::Pools(next) => {
+                    self.broken.remove("pools");
                     self.index.know(&next.pools);
                     self.pools = Some(written(next));
                 }
@@ -380,7 +390,7 @@ impl Tables {
 
 /// Whether a change replaces what is stored.
 fn is_replaced<T>(stored: Option<&Stored<T>>, next: &Change<T>) -> bool {
-    stored.map(Stored::version) == next.replaces()
+    next.is_repair() || stored.map(Stored::version) == next.replaces()
 }
 
 /// The record as it is stored now.

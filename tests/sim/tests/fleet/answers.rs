@@ -8,7 +8,7 @@ use std::path::Path;
 
 use muster_conformance::records;
 use muster_control::Settings;
-use muster_control::admin::{Admin, Reply, YamlError, unavailable};
+use muster_control::admin::{Admin, Reply, YamlError};
 use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::ports::{Instances, ReadError, Unavailable, Write};
@@ -472,5 +472,5 @@ fn errors() {
     let order = json!({ "action": "delete", "name": busy.as_str(), "reason": "old image" });
     check(&bench, "error_busy", order);
     let no_answer = ReadError::Unavailable(Unavailable::new("no answer"));
-    compare("error_unavailable", &json!(unavailable(no_answer)));
+    compare("error_unavailable", &json!(Reply { outcome: Err(no_answer.into()) }));
 }

@@ -15,6 +15,7 @@ mod backlog;
 mod batches;
 mod bench;
 mod counts;
+mod damage;
 mod ends;
 mod enterprises;
 mod events;

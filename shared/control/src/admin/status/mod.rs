@@ -2,6 +2,7 @@
 
 mod pools;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use futures_util::future::{try_join_all, try_join4, try_join5};
@@ -24,7 +25,7 @@ use super::answers::{
     ShownSwitches, StackStatus, UnservedJob, UnservedJobs, Want,
 };
 use super::switch::SUBJECT;
-use super::wants::{Facts, at_most, not_rolled_up, wants};
+use super::wants::{Facts, at_most, damaged, not_rolled_up, wants};
 use super::{Admin, AdminError};
 use crate::app_watch::AppWatch;
 use crate::context::{Context, Ports, Wired};
@@ -51,6 +52,8 @@ struct Seen {
     notices: Option<Notices>,
     /// Since when the roll-up of costs is outstanding.
     costs_due: Option<Time>,
+    /// Records that cannot be read. What they hold is left out.
+    damages: Vec<ReadError>,
 }
 
 impl Seen {
@@ -60,7 +63,8 @@ impl Seen {
         let (overview, cooldowns) = (&self.overview, self.cooldowns.as_ref());
         let checked = self.notices.as_ref().and_then(|record| record.app.as_ref());
         let checked = checked.map(|checked| checked.reported(overview.now));
-        let mut wants = wants(&Facts {
+        let mut all = damaged(&self.damages);
+        all.extend(wants(&Facts {
             overview,
             app: app.or(checked.as_ref()),
             foreign: cooldowns.map_or(&[][..], |known| &known.foreign),
@@ -69,9 +73,9 @@ impl Seen {
             cooldowns: &cooldowns.map(|known| known.reported(overview.now)).unwrap_or_default(),
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
-        });
-        wants.extend(self.costs_due.map(|due| not_rolled_up(due, overview.now)));
-        wants
+        }));
+        all.extend(self.costs_due.map(|due| not_rolled_up(due, overview.now)));
+        all
     }
 }
 
@@ -109,6 +113,20 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
     }
 }
 
+/// What was read. A record that cannot be read is noted and left out, so that it hides no other.
+async fn noted<R>(
+    damages: &RefCell<Vec<ReadError>>,
+    read: impl Future<Output = Result<Option<R>, ReadError>>,
+) -> Result<Option<R>, ReadError> {
+    match read.await {
+        Err(damage @ ReadError::Unreadable { .. }) => {
+            damages.borrow_mut().push(damage);
+            Ok(None)
+        }
+        read => read,
+    }
+}
+
 /// Looks at the stack without GitHub.
 struct Look<'a, W: Wired> {
     context: Context<'a, W>,
@@ -118,7 +136,8 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
     /// Reads all of it side by side. Of pools and jobs the table counts, and sends no records.
     async fn seen(&self, now: Time) -> Result<Seen, ReadError> {
         let Context { table, settings, .. } = self.context;
-        let counted = settings.pools.iter().map(|pool| self.counted(pool, now));
+        let damages = RefCell::new(Vec::from_iter(settings.damage.clone()));
+        let counted = settings.pools.iter().map(|pool| self.counted(pool, &damages, now));
         let (counted, nobodys, records, costs_due) = try_join4(
             try_join_all(counted),
             try_join4(
@@ -128,11 +147,14 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
                 table.gated_jobs(LOOKED_AT),
             ),
             try_join5(
-                table.switches(),
-                table.cooldowns(),
+                noted(&damages, table.switches()),
+                noted(&damages, table.cooldowns()),
                 table.orphans(),
-                self.limits(),
-                table.notices(),
+                async {
+                    let limits = noted(&damages, async { self.limits().await.map(Some) });
+                    limits.await.map(Option::unwrap_or_default)
+                },
+                noted(&damages, table.notices()),
             ),
             late_since(table, now),
         )
@@ -161,8 +183,8 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
         };
         let orphans = orphans.into_iter().map(Stored::into_record).map(OrphanStatus::from);
         let notices = notices.map(Stored::into_record);
-        let orphans = orphans.collect();
-        Ok(Seen { overview, cooldowns, entities, orphans, notices, costs_due })
+        let (orphans, damages) = (orphans.collect(), damages.into_inner());
+        Ok(Seen { overview, cooldowns, entities, orphans, notices, costs_due, damages })
     }
 
     /// The entities that a pool names and those that GitHub refuses or limits. One that no pool names

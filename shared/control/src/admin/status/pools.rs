@@ -1,5 +1,7 @@
 //! A pool, as the table counts it.
 
+use std::cell::RefCell;
+
 use futures_util::future::{try_join, try_join4};
 use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::PoolName;
@@ -11,7 +13,7 @@ use muster_domain::stored::Stored;
 use muster_domain::switches::{SwitchedOff, Switches};
 use muster_domain::time::{Seconds, Time};
 
-use super::Look;
+use super::{Look, noted};
 use crate::admin::answers::{EndingStatus, EntityStatus, Note, PoolStatus, RefusedEnds, Severity};
 use crate::admin::wants::next_try;
 use crate::context::Wired;
@@ -50,11 +52,12 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
     pub(super) async fn counted<'a>(
         &self,
         pool: &'a Pool,
+        damages: &RefCell<Vec<ReadError>>,
         now: Time,
     ) -> Result<Counted<'a>, ReadError> {
         let (table, name) = (self.context.table, &pool.name);
         let (capacity, groups, ends, (waiting_jobs, first)) = try_join4(
-            table.capacity(name),
+            noted(damages, table.capacity(name)),
             table.count_live_instances(name),
             table.late_ends(name, now - REFUSED, LATE_LOOKED_AT),
             try_join(table.count_waiting_jobs(name), table.waiting_jobs(name, FIRST)),

@@ -21,7 +21,10 @@ pub use self::github::trouble;
 pub use self::jobs::unserved;
 pub(crate) use self::machines::next_try;
 pub use self::machines::{refusal, refusals};
+use super::error::repair;
+use crate::causes::with_causes;
 use crate::notices::Notices;
+use crate::ports::ReadError;
 
 use super::answers::{
     AppStatus, LimitStatus, OrphanStatus, Overview, Place, Severity, ShownSwitches, Want,
@@ -72,6 +75,22 @@ pub fn wants(facts: &Facts<'_>) -> Vec<Want> {
     all.extend(machines::of_orphans(facts));
     all.extend(facts.notices.and_then(untold));
     all
+}
+
+/// Records that cannot be read, and the command that repairs each.
+pub(super) fn damaged(damages: &[ReadError]) -> Vec<Want> {
+    let of = |damage: &ReadError| {
+        let ReadError::Unreadable { key, .. } = damage else { return None };
+        let said = format!("{}: {}", with_causes(damage), repair(key));
+        let run = match key.as_str() {
+            "pools" => Some("muster pools history".to_owned()),
+            "switches" | "cooldowns" => Some("muster resume launches".to_owned()),
+            _ => None,
+        };
+        let want = Want::new(format!("record:{key}"), Severity::Error, &said, Place::Stack);
+        Some(want.run(run))
+    };
+    damages.iter().filter_map(of).collect()
 }
 
 /// The worst of them, and how many others there are.

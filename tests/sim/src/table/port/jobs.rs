@@ -15,7 +15,8 @@ use crate::table::index::OfPool;
 
 impl Jobs for Door {
     async fn job(&self, key: JobKey) -> Result<Option<Stored<Job>>, ReadError> {
-        self.read(|tables| tables.jobs.get(&key).map(|one| Stored::clone(one))).await
+        let read = |tables: &Tables| tables.jobs.get(&key).map(|one| Stored::clone(one));
+        self.read_of(&format!("job#{key}"), read).await
     }
 
     async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Stored<Job>>, ReadError> {

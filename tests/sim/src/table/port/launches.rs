@@ -23,18 +23,26 @@ impl Launches for Door {
     }
 
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Stored<Capacity>>, ReadError> {
-        self.read(|tables| tables.capacities.get(pool).cloned()).await
+        self.read_of(&format!("pool#{pool}"), |tables| tables.capacities.get(pool).cloned()).await
     }
 
     async fn counts(&self, scopes: &[Scope]) -> Result<BTreeMap<Scope, u32>, ReadError> {
         let count = |tables: &Tables, scope: &Scope| {
             tables.counters.get(scope).map(|count| (scope.clone(), *count))
         };
-        self.read(|tables| scopes.iter().filter_map(|scope| count(tables, scope)).collect()).await
+        let broken = |key: &String| self.sim.world.borrow().tables.broken.contains(key);
+        let key = scopes.iter().map(|scope| format!("count#{scope}")).find(broken);
+        self.read_of(&key.unwrap_or_default(), |tables| {
+            scopes.iter().filter_map(|scope| count(tables, scope)).collect()
+        })
+        .await
     }
 
     async fn launch_conditions(&self, pool: &PoolName) -> Result<LaunchConditions, ReadError> {
-        self.read(|tables| LaunchConditions {
+        let keys = ["switches".to_owned(), "cooldowns".to_owned(), format!("pool#{pool}")];
+        let broken =
+            keys.into_iter().find(|key| self.sim.world.borrow().tables.broken.contains(key));
+        self.read_of(&broken.unwrap_or_default(), |tables| LaunchConditions {
             capacity: tables.capacities.get(pool).cloned(),
             switches: tables.switches.clone(),
             cooldowns: tables.cooldowns.clone(),
@@ -44,6 +52,6 @@ impl Launches for Door {
     }
 
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError> {
-        self.read(|tables| tables.cooldowns.clone()).await
+        self.read_of("cooldowns", |tables| tables.cooldowns.clone()).await
     }
 }

@@ -59,6 +59,15 @@ impl Rows for Groups {
 }
 
 impl Door {
+    /// Reads the record of this key.
+    async fn read_of<R>(&self, key: &str, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
+        let found = self.read(|tables| match tables.broken.contains(key) {
+            true => Err(unreadable(key)),
+            false => Ok(read(tables)),
+        });
+        found.await?
+    }
+
     async fn read<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {
         self.call(|world| {
             world.calls.reads += 1;

@@ -27,11 +27,11 @@ impl Operations for Door {
     }
 
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
-        self.read(|tables| tables.switches.clone()).await
+        self.read_of("switches", |tables| tables.switches.clone()).await
     }
 
     async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError> {
-        self.read(|tables| tables.inquiries.clone()).await
+        self.read_of("inquiries", |tables| tables.inquiries.clone()).await
     }
 
     async fn redeliveries(&self) -> Result<Option<Stored<Redeliveries>>, ReadError> {
@@ -39,15 +39,20 @@ impl Operations for Door {
     }
 
     async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError> {
-        self.read(|tables| tables.notices.clone()).await
+        self.read_of("notices", |tables| tables.notices.clone()).await
     }
 
     async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError> {
-        self.read(|tables| tables.pools.clone()).await
+        self.read_of("pools", |tables| tables.pools.clone()).await
     }
 
     async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError> {
-        self.read(|tables| {
+        let key = |version: &u64| format!("pools#{version}");
+        let broken = versions
+            .iter()
+            .map(key)
+            .find(|key| self.sim.world.borrow().tables.broken.contains(key));
+        self.read_of(&broken.unwrap_or_default(), |tables| {
             let wanted: BTreeSet<&u64> = versions.iter().collect();
             wanted
                 .into_iter()

@@ -29,7 +29,7 @@ impl Usage for Door {
     }
 
     async fn prices(&self) -> Result<Option<Stored<Prices>>, ReadError> {
-        self.read(|tables| tables.prices.clone()).await
+        self.read_of("prices", |tables| tables.prices.clone()).await
     }
 
     async fn prices_of(&self, day: Date) -> Result<Vec<Prices>, ReadError> {
