@@ -36,6 +36,36 @@ const fn resource(queue: Dead) -> &'static str {
     }
 }
 
+/// The queue that a function reads, in the template.
+const fn work_resource(queue: Dead) -> &'static str {
+    match queue {
+        Dead::Jobs => "JobsQueue",
+        Dead::Launches => "LaunchQueue",
+        Dead::Reaps => "ReapQueue",
+    }
+}
+
+/// Lists the addresses of the stack's queues, from the page of this token on.
+#[must_use]
+pub fn listing(stack: &str, token: Option<&Value>) -> Call {
+    let mut body = json!({ "QueueNamePrefix": format!("{stack}-"), "MaxResults": 1000 });
+    if let Some(token) = token {
+        body["NextToken"] = token.clone();
+    }
+    sqs("ListQueues", &body)
+}
+
+/// The address of the queue that a function reads, among those of the stack.
+#[must_use]
+pub fn work_queue<'a>(stack: &str, queue: Dead, urls: &[&'a str]) -> Option<&'a str> {
+    named(&format!("{stack}-{}-", work_resource(queue)), urls)
+}
+
+fn named<'a>(prefix: &str, urls: &[&'a str]) -> Option<&'a str> {
+    let is_own = |url: &&&str| url.rsplit('/').next().is_some_and(|name| name.starts_with(prefix));
+    urls.iter().find(is_own).copied()
+}
+
 fn sqs(operation: &str, body: &Value) -> Call {
     Call::json("sqs", &format!("AmazonSQS.{operation}"), body)
 }
@@ -55,11 +85,8 @@ pub async fn urls(
     let mut urls: Vec<String> = Vec::new();
     let mut token = Value::Null;
     loop {
-        let mut body = json!({ "QueueNamePrefix": format!("{stack}-"), "MaxResults": 1000 });
-        if !token.is_null() {
-            body["NextToken"] = token;
-        }
-        let mut answer = call(services, sqs("ListQueues", &body)).await?;
+        let from = (!token.is_null()).then_some(&token);
+        let mut answer = call(services, listing(stack, from)).await?;
         let all = answer["QueueUrls"].as_array().into_iter().flatten();
         urls.extend(all.filter_map(|url| url.as_str().map(str::to_owned)));
         token = answer["NextToken"].take();
@@ -67,11 +94,10 @@ pub async fn urls(
             break;
         }
     }
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
     let of = |queue: Dead| {
         let prefix = format!("{stack}-{}-", resource(queue));
-        let own =
-            |url: &&String| url.rsplit('/').next().is_some_and(|name| name.starts_with(&prefix));
-        Some((queue, urls.iter().find(own)?.clone()))
+        Some((queue, named(&prefix, &urls)?.to_owned()))
     };
     Ok(ALL.into_iter().filter_map(of).collect())
 }
@@ -248,8 +274,8 @@ mod tests {
     #[test]
     fn every_queue_is_the_templates() {
         let template = include_str!("../../template.yaml");
-        for queue in ALL {
-            let line = format!("  {}:\n    Type: AWS::SQS::Queue\n", resource(queue));
+        for name in ALL.into_iter().flat_map(|queue| [resource(queue), work_resource(queue)]) {
+            let line = format!("  {name}:\n    Type: AWS::SQS::Queue\n");
             assert!(template.contains(&line), "{line}");
         }
     }

@@ -2,6 +2,7 @@
 
 mod alarms;
 mod audit;
+mod backlog;
 mod canary;
 mod dead_letters;
 mod delete;
@@ -310,7 +311,9 @@ impl<W: World> Session<'_, W> {
         if self.json {
             return Ok(pretty(&answer));
         }
-        let status: StackStatus = read("status", answer)?;
+        let mut status: StackStatus = read("status", answer)?;
+        // First, since whatever a function fails to record is missing in the answer.
+        status.overview.wants.splice(0..0, self.backlog_wants().await);
         if self.screen.width.is_none() {
             self.tell(&views::status::talk(&status.overview));
         }
@@ -392,6 +395,13 @@ impl<W: World> Session<'_, W> {
                     if code == "not_found" && keys.len() > 1 =>
                 {
                     self.world.say(&message);
+                }
+                Err(Failure::Refused { code, message, problems }) if code == "not_found" => {
+                    let message = match self.not_on_record().await {
+                        Some(why) => format!("Job {key} is not on record. {why}"),
+                        None => message,
+                    };
+                    return Err(Failure::Refused { code, message, problems });
                 }
                 Err(failure) => return Err(failure),
             }

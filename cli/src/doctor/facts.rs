@@ -14,6 +14,7 @@ use serde_json::Value;
 use self::account::Account;
 use self::machines::Machines;
 use self::network::Network;
+use super::backlog::Backlog;
 use crate::failure::Failure;
 use crate::views::alarms::Alarm;
 
@@ -85,6 +86,8 @@ pub struct Running {
     pub mappings: Fact<Vec<Mapping>>,
     /// What the queues gave up.
     pub dead_letters: Fact<u64>,
+    /// The queues that hold messages.
+    pub backlogs: Fact<Vec<Backlog>>,
     /// The alarms.
     pub alarms: Fact<Vec<Heard>>,
     /// Who hears them.

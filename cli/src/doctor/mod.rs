@@ -2,6 +2,7 @@
 //! `session/doctor.rs` gathers the facts, `views/doctor.rs` shows what comes of them.
 
 pub mod account;
+pub mod backlog;
 pub mod canary;
 pub mod facts;
 mod github;

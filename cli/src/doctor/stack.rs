@@ -31,11 +31,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         all.extend(judge(Group::Stack, "drift", drift, |all| drifted(all, facts)));
     }
     all.extend(functions(running, facts));
-    all.extend(judge(Group::Stack, "reserve", &running.reserved, |all| reserve(all, facts)));
+    all.extend(judge(Group::Stack, "reserve", &running.reserved, |all| reserve(all, &facts.stack)));
     all.extend(judge(Group::Stack, "rules", &running.rules, |all| rules(all, facts)));
     all.extend(judge(Group::Stack, "mappings", &running.mappings, |all| mappings(all, facts)));
     all.extend(judge(Group::Stack, "sweep", &running.swept_at, |at| sweep(*at, facts)));
     all.extend(judge(Group::Stack, "queues", &running.dead_letters, |count| queues(*count)));
+    all.extend(super::backlog::check(&running.backlogs, facts));
     all.extend(judge(Group::Stack, "alarms", &running.alarms, |all| alarms(all, facts)));
     all.extend(heard(running, facts));
     all
@@ -154,9 +155,9 @@ fn function(name: &str, known: Option<&Function>, facts: &Facts) -> Option<Wrong
 }
 
 /// The way to stop a function for good that AWS itself recommends.
-fn reserve(all: &[(&'static str, Option<u64>)], facts: &Facts) -> Vec<Wrong> {
+pub(super) fn reserve(all: &[(&'static str, Option<u64>)], stack: &str) -> Vec<Wrong> {
     let stopped = all.iter().filter(|(_, most)| *most == Some(0)).map(|(name, _)| {
-        let name = format!("{}-{name}", facts.stack);
+        let name = format!("{stack}-{name}");
         Wrong::error(format!(
             "{name} may not run at all: somebody has reserved no concurrency for it."
         ))

@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 use super::alarms::{of_stack, time};
 use super::{Session, World, pretty, read};
+use crate::args::Dead;
+use crate::doctor::backlog::Backlog;
 use crate::doctor::facts::network::Given;
 use crate::doctor::facts::{Deployed, Function, Heard, Mapping, Running, Subscription};
 use crate::doctor::stack::{FUNCTIONS, topics};
@@ -144,7 +146,9 @@ impl<W: World> Session<'_, W> {
         };
         let queues = queues(deployed);
         let topics = topics(&alarms);
+        let work = work_queues(deployed);
         let mut calls: Vec<Call> = queues.iter().flatten().map(|url| of_queue(url)).collect();
+        calls.extend(work.iter().flatten().map(|(_, url)| of_queue(url)));
         calls.extend(topics.iter().map(|topic| of_topic(topic)));
         let given = known(deployed).map(Given::read);
         calls.extend(given.iter().flat_map(|given| network::calls(given, stack)));
@@ -156,6 +160,13 @@ impl<W: World> Session<'_, W> {
             let counts: Vec<Fact<u64>> =
                 urls.iter().map(|_| fact(next(&mut answers), |answer| messages(&answer))).collect();
             counts.into_iter().sum()
+        });
+        let backlogs = work.and_then(|queues| {
+            let read = |(queue, _): &(Dead, String)| {
+                fact(next(&mut answers), |answer| Backlog::read(*queue, &answer))
+            };
+            let counted: Vec<Fact<Backlog>> = queues.iter().map(read).collect();
+            counted.into_iter().collect::<Fact<Vec<_>>>()
         });
         // All of them are taken, also behind one that is not known: the answers go by their order.
         let subscriptions: Vec<Fact<Vec<Subscription>>> = topics
@@ -173,6 +184,10 @@ impl<W: World> Session<'_, W> {
             }
             Err(unknown) => machines::unknown(&unknown),
         };
+        let backlogs = match backlogs {
+            Ok(all) => self.with_errors(stack, all).await.map_err(Unknown::from),
+            unknown => unknown,
+        };
         Ok(Running {
             status,
             pools,
@@ -182,6 +197,7 @@ impl<W: World> Session<'_, W> {
             rules,
             mappings,
             dead_letters,
+            backlogs,
             alarms,
             subscriptions,
             swept_at,
@@ -234,14 +250,14 @@ fn function(answer: Answer) -> Fact<Option<Function>> {
     }
 }
 
-fn of_reserves(stack: &str) -> impl Iterator<Item = Call> {
+pub(super) fn of_reserves(stack: &str) -> impl Iterator<Item = Call> {
     FUNCTIONS.into_iter().map(move |name| {
         Call::get("lambda", &format!("/2019-09-30/functions/{stack}-{name}/concurrency"))
     })
 }
 
 /// Of a function that is gone another check tells.
-fn reserved(name: &'static str, answer: Answer) -> Fact<(&'static str, Option<u64>)> {
+pub(super) fn reserved(name: &'static str, answer: Answer) -> Fact<(&'static str, Option<u64>)> {
     match answer {
         Err(failure) if failure.is_missing() => Ok((name, None)),
         answer => fact(answer, |answer| (name, answer["ReservedConcurrentExecutions"].as_u64())),
@@ -306,8 +322,21 @@ fn queues(deployed: &Fact<Option<Deployed>>) -> Fact<Vec<String>> {
     Ok(names.iter().filter_map(|name| deployed.outputs.get(*name).cloned()).collect())
 }
 
-fn of_queue(url: &str) -> Call {
-    let body = json!({ "QueueUrl": url, "AttributeNames": ["ApproximateNumberOfMessages"] });
+/// The addresses of the queues that functions read.
+fn work_queues(deployed: &Fact<Option<Deployed>>) -> Fact<Vec<(Dead, String)>> {
+    let deployed = known(deployed)?;
+    let names = [
+        (Dead::Jobs, "JobsQueueUrl"),
+        (Dead::Launches, "LaunchQueueUrl"),
+        (Dead::Reaps, "ReapQueueUrl"),
+    ];
+    let of = |(queue, name): (Dead, &str)| Some((queue, deployed.outputs.get(name)?.clone()));
+    Ok(names.into_iter().filter_map(of).collect())
+}
+
+pub(super) fn of_queue(url: &str) -> Call {
+    let names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"];
+    let body = json!({ "QueueUrl": url, "AttributeNames": names });
     Call::json("sqs", "AmazonSQS.GetQueueAttributes", &body)
 }
 

@@ -3,14 +3,13 @@
 use muster_control::admin::answers::{ExplainedJob, InstanceList, InstanceSummary, JobList};
 use muster_control::admin::{JobsRequest, ListRequest, Request};
 use muster_domain::ids::JobKey;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use super::{Session, World};
+use super::{Session, World, read};
 use crate::failure::Failure;
+use crate::lists::Pages;
 use crate::name::{self, Address, Name};
-
-/// Most jobs and instances that a search by number looks through; the function's own limit.
-const SEARCHED: u32 = 5_000;
 
 /// What a name stands for.
 pub(super) enum Found {
@@ -73,15 +72,31 @@ impl<W: World> Session<'_, W> {
         }
     }
 
+    /// The key of a job that waits, for a machine, for a pool or for an approval, or that runs; found by its number at
+    /// GitHub.
     async fn known(&mut self, job: u64) -> Result<Option<JobKey>, Failure> {
-        let waiting = Request::Jobs(JobsRequest { limit: SEARCHED, ..JobsRequest::default() });
-        let waiting: JobList = self.asked("jobs", waiting).await?;
-        if let Some(found) = waiting.jobs.iter().find(|one| one.job.job == job) {
-            return Ok(Some(found.job));
+        let q = Some(job.to_string());
+        let waiting = JobsRequest { q: q.clone(), ..JobsRequest::default() };
+        let waiting: JobList = self.whole("jobs", &Request::Jobs(waiting)).await?;
+        let others = waiting.unserved.iter().chain(&waiting.waiting_for_approval);
+        let mut keys = waiting.jobs.iter().map(|one| one.job).chain(others.map(|one| one.job));
+        if let Some(found) = keys.find(|key| key.job == job) {
+            return Ok(Some(found));
         }
-        let live = Request::List(ListRequest { limit: SEARCHED, ..ListRequest::default() });
-        let live: InstanceList = self.asked("list", live).await?;
+        let live = Request::List(ListRequest { q, ..ListRequest::default() });
+        let live: InstanceList = self.whole("list", &live).await?;
         Ok(live.instances.iter().filter_map(InstanceSummary::key).find(|key| key.job == job))
+    }
+
+    /// A list with all of its pages.
+    async fn whole<T: DeserializeOwned>(
+        &mut self,
+        what: &'static str,
+        request: &Request,
+    ) -> Result<T, Failure> {
+        let mut pages = Pages::new(json!(request), None);
+        while pages.add(self.answer(&pages.request()).await?) {}
+        read(what, pages.into_answer())
     }
 
     async fn number(&mut self, address: &Address, path: &str, at: &str) -> Result<u64, Failure> {

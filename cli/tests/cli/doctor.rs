@@ -6,6 +6,8 @@ mod canary;
 mod machines;
 mod network;
 
+use muster_cli::args::Dead;
+use muster_cli::doctor::backlog::Backlog;
 use muster_cli::doctor::facts::{
     Deployed, Drifted, Function, Heard, Mapping, Running, Subscription, Unknown,
 };
@@ -90,6 +92,7 @@ fn well() -> Facts {
                 .into()),
             mappings: Ok(mappings),
             dead_letters: Ok(0),
+            backlogs: Ok(Vec::new()),
             alarms: Ok(vec![alarm("delete-stuck"), alarm("quota")]),
             subscriptions: Ok(vec![subscription]),
             swept_at: Ok(Some(NOW - Seconds(90))),
@@ -275,6 +278,12 @@ fn each_wrong_of_queues_and_alarms_has_its_sentence() {
                 deployed(facts).created = Some(NOW - Seconds(200));
             }),
             ("messages were given up", |facts| running(facts).dead_letters = Ok(2)),
+            ("scale-up fails on every event", |facts| {
+                let error = "failed to record a job event: table unavailable: GetItem: AccessDeniedException";
+                let error = Some(error.to_owned());
+                running(facts).backlogs =
+                    Ok(vec![Backlog { queue: Dead::Jobs, messages: 3, error }]);
+            }),
             ("an alarm is red", |facts| alarms(facts)[0].alarm.state = AlarmState::Red),
             ("the alarms tell nobody", |facts| {
                 alarms(facts).iter_mut().for_each(|one| one.topics.clear());

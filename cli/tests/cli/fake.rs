@@ -15,7 +15,7 @@ use muster_cli::session::{Ended, Visit, World, run};
 use muster_cli::ui::Serving;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// When everything is asked: the time of the recorded answers.
 pub(crate) const NOW: Time = Time::from_millis(1_795_219_200_000);
@@ -154,6 +154,11 @@ impl World for Fake {
     async fn aws(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         let mut answers = Vec::new();
         for call in calls {
+            // `status` and `explain` check the queues of every stack: these are empty unless a test says otherwise.
+            if self.services.is_empty() && is_of_queues(&call) {
+                answers.push(Ok(json!({})));
+                continue;
+            }
             self.note(&format!("→ {} {}", lambda::action(&call), call.body));
             answers.push(self.services.pop_front().expect("an answer"));
         }
@@ -333,4 +338,9 @@ impl World for Fake {
     fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
         Ok([u8::try_from(N).unwrap_or_default(); N])
     }
+}
+
+fn is_of_queues(call: &Call) -> bool {
+    let action = lambda::action(call);
+    action == "sqs:ListQueues" || call.path.ends_with("/concurrency")
 }

@@ -512,3 +512,52 @@ fn a_job_is_followed_to_its_end() {
         ],
     );
 }
+
+/// What AWS answers where the queues hold messages: their addresses, each function's concurrency, the counts, and the log of
+/// scale-up.
+fn queues_with(jobs: u32, stopped: Option<usize>, log: &[Value]) -> Vec<Answer> {
+    let urls = ["JobsQueue", "JobsDeadLetters", "LaunchQueue", "ReapQueue"]
+        .map(|name| format!("https://sqs.us-east-1.amazonaws.com/1/muster-{name}-1A"));
+    let count = |messages: u32| {
+        Ok(json!({ "Attributes": { "ApproximateNumberOfMessages": "0",
+            "ApproximateNumberOfMessagesNotVisible": messages.to_string() } }))
+    };
+    let concurrency = |number| match stopped == Some(number) {
+        true => Ok(json!({ "ReservedConcurrentExecutions": 0 })),
+        false => Ok(json!({})),
+    };
+    let mut all = vec![Ok(json!({ "QueueUrls": urls }))];
+    all.extend((0..5).map(concurrency));
+    all.extend([count(jobs), count(0), count(0)]);
+    all.extend((jobs > 0).then(|| events(log)));
+    all
+}
+
+#[test]
+fn status_and_explain_say_why_events_stay_in_the_queue() {
+    let denied = json!({ "level": "ERROR", "message": "failed to record a job event; it comes again",
+        "error": "table unavailable: GetItem: AccessDeniedException: not authorized to perform dynamodb:GetItem" });
+    let failing = || queues_with(3, None, &[event("1", 20, &denied)]);
+    let gone = || refused("not_found", "job 1/2 is not on record: its webhook never arrived");
+    let asked = |answer: Value, services: Vec<Answer>| Fake {
+        answers: [answer].into(),
+        ..Fake::aws(services)
+    };
+    told(
+        "run_backlog",
+        [
+            (asked(recorded("status_quiet"), failing()), vec!["status"]),
+            (asked(recorded("status_quiet"), queues_with(0, None, &[])), vec!["status"]),
+            (asked(recorded("status_quiet"), queues_with(2, Some(1), &[])), vec!["status"]),
+            (asked(recorded("status_quiet"), queues_with(0, Some(0), &[])), vec!["status"]),
+            (asked(gone(), failing()), vec!["explain", "1/2"]),
+            (asked(gone(), queues_with(1, None, &[])), vec!["explain", "1/2"]),
+            (asked(gone(), queues_with(0, None, &[])), vec!["explain", "1/2"]),
+            // Without the rights, the answers are the admin function's alone.
+            (
+                asked(gone(), vec![service("AccessDenied", "sqs:ListQueues"); 6]),
+                vec!["explain", "1/2"],
+            ),
+        ],
+    );
+}
