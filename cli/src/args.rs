@@ -14,53 +14,53 @@ use crate::app::{Host, Login, Owner};
 use crate::simulate::Trial;
 use crate::words::{read_pause, read_span};
 
-/// Looks after a Muster stack: what waits and why, what runs, and what is to end.
+/// Operate a Muster stack: see what is waiting and why, what is running, and delete what should not be.
 ///
-/// NAME is whatever you have: an instance, a machine id (i-…), a runner's name, a job key, or the address of a job or a
-/// run at GitHub.
+/// NAME is anything that identifies a job or a machine: an instance name, an EC2 instance ID, a runner name, a job key,
+/// or the URL of a job or run on GitHub.
 ///
-/// Answers go to stdout and everything else to stderr. Through a pipe, tables are lines with tabs.
+/// Output goes to stdout, everything else to stderr. When piped, tables are tab-separated.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "muster", version = muster_control::RELEASE, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "muster", version = env!("MUSTER_VERSION"), max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Muster {
     #[command(flatten)]
     pub global: Global,
-    /// Without one: `status`.
+    /// The command to run; `status` if none is given.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused or failed, 2 wrong use, 3 doctor found an error, 4 no credentials or no right to \
-     call";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 refused or failed, 2 usage error, 3 doctor found an error, 4 missing credentials or \
+     permission";
 
-/// What holds for every command.
+/// Options that every command accepts.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Which stack, and how")]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// The stack [default: $MUSTER_STACK, else muster, else the only one]
+    /// Stack name [default: $MUSTER_STACK, else "muster", else the only stack in the region]
     #[arg(long, global = true, env = "MUSTER_STACK", hide_env = true)]
     pub stack: Option<String>,
-    /// The AWS profile [default: as for the AWS CLI]
+    /// AWS profile [default: same as the AWS CLI]
     #[arg(long, global = true)]
     pub profile: Option<String>,
-    /// The AWS region [default: as for the AWS CLI]
+    /// AWS region [default: same as the AWS CLI]
     #[arg(long, global = true)]
     pub region: Option<String>,
-    /// Another address of AWS, such as the local stack's [default: as for the AWS CLI]
+    /// Endpoint to use instead of AWS, such as the local stack's [default: same as the AWS CLI]
     #[arg(long, global = true, value_name = "URL")]
     pub endpoint_url: Option<String>,
-    /// The answer as it is: the admin function's or AWS's
+    /// Print the raw response as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Colours; auto: on a terminal, unless `NO_COLOR` is set
+    /// Colour the output; auto: on a terminal, unless `NO_COLOR` is set
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub color: Color,
-    /// Tells each request, and AWS's id of it
+    /// Log each AWS request with its request ID
     #[arg(long, short, global = true)]
     pub verbose: bool,
 }
 
-/// When there are colours.
+/// When to colour the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     #[default]
@@ -69,161 +69,163 @@ pub enum Color {
     Never,
 }
 
-/// What is to be done.
+/// A command.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// The pools and their use, and everything that is not as it should be
+    /// Show pools, usage, and anything that needs attention (default)
     Status,
-    /// What keeps jobs from starting, each with its remedy: at GitHub, in the account, in the stack
+    /// Find out why jobs do not start, with a fix for each problem
     Doctor(Doctor),
-    /// The jobs that wait, and why; those that no pool serves, and those that wait for an approval
+    /// List waiting jobs with the reason; jobs no pool serves; jobs awaiting approval
     Jobs {
         #[command(flatten)]
         listing: Listing,
-        /// Takes in what is queued in a repository, `OWNER/REPO`: jobs from before the webhook worked
+        /// Import the queued jobs of a repository: jobs from before the webhook worked
         #[arg(long, value_name = "OWNER/REPO", conflicts_with_all = ["pool", "find", "limit"])]
         adopt: Option<Entity>,
     },
-    /// Why a job waits, or an instance is where it is
+    /// Explain why a job is waiting or why a machine is in its current state
     Explain {
-        /// A job or an instance, by any of its names
+        /// Any name of a job or an instance
         name: String,
     },
-    /// The live instances
+    /// List live instances
     List {
         #[command(flatten)]
         listing: Listing,
-        /// Only those in this state, for example `running`
+        /// Show only instances in this state, for example `running`
         #[arg(long)]
         state: Option<String>,
     },
-    /// One instance: its story, what it waits for, and who ordered what
+    /// Show one instance: history, next step, and who ordered what
     Show {
-        /// An instance, or its job, by any of its names
+        /// Any name of an instance or of its job
         name: String,
     },
-    /// How long machines take from their plan to a job, phase by phase
+    /// Show how long machines take from launch to job, phase by phase
     ///
-    /// Of the live machines, and of those that ended in the last week. It says what each phase is, and where to look when
-    /// it is long.
+    /// Covers the live machines and those that ended in the last week. Describes each phase, and where to look when it
+    /// takes long.
     Phases {
-        /// Only this pool's
+        /// Show only this pool
         #[arg(long)]
         pool: Option<PoolName>,
     },
-    /// What machines cost: by repository, workflow, job, pool, type or day; and what was for nothing
+    /// Show costs by repository, workflow, job, pool, instance type or day
     ///
-    /// By EC2's spot prices of the hour and AWS's price list. Days are those of UTC.
+    /// Uses EC2's Spot prices of the hour and AWS's price list. Days are in UTC.
     Costs(Costs),
-    /// How long jobs waited for their first step, by pool, and what for
+    /// Show how long jobs waited for their first step, and why
     Waits {
-        /// How far back, for example `7d`, or the first day, for example `2026-11-01`
+        /// Start: a time span, for example `7d`, or a day, for example `2026-11-01`
         #[arg(long, default_value = "7d", value_name = "SPAN|DAY")]
         since: Since,
-        /// The last day [default: today]
+        /// Last day [default: today]
         #[arg(long, value_name = "DAY")]
         until: Option<Date>,
-        /// Only this pool's
+        /// Show only this pool
         #[arg(long)]
         pool: Option<PoolName>,
     },
-    /// What other pools would have cost, and done to the waits: the jobs of some days once more, in a model of the cloud
+    /// Replay past jobs against a different pool file to compare cost and wait times
     ///
-    /// First the pool file in force, beside what happened: that says how far the model is off. Boot times, prices and
-    /// interruptions are those of the same days. What EC2 refuses and GitHub limits is not in it.
+    /// Replays the current pool file first and compares it with what happened, which shows the error of the model. Uses
+    /// the boot times, prices and interruptions of the same days. Does not model EC2's refusals or GitHub's rate limits.
     Simulate(Simulate),
-    /// The status and the last log lines, redrawn; with a name, a job or an instance to its end
+    /// Follow the status and recent log lines live; with NAME, follow one job or machine until it ends
     ///
-    /// `q` ends it. With a name it ends by itself, with 0 if all went well. Without a terminal it writes what changes.
+    /// Press `q` to quit. With NAME, exits when the job or machine ends, with 0 if all went well. Without a terminal,
+    /// prints only changes.
     Watch {
-        /// A job or an instance, by any of its names
+        /// Any name of a job or an instance
         name: Option<String>,
     },
-    /// The same as pages in your browser: what wants you, jobs, machines, pools, audit; each order behind its own question
+    /// Open the web interface in your browser
     ///
-    /// The pages come from this machine alone, with your own rights. It ends with Ctrl-C, or an hour after the last page.
+    /// The server listens only on this machine and uses your own AWS permissions. It stops on Ctrl-C, or an hour after
+    /// the last request.
     Ui(Ui),
-    /// What wants you, waits and costs of some days as one page to keep or send on: `muster report > week.html`
+    /// Write a self-contained HTML report: needs attention, waits and costs
     Report(Report),
-    /// The functions' logs, side by side; with `--machine`, what a machine left behind: its boot, agent and job
+    /// Show the functions' logs; with --machine, the log that a machine uploaded before it ended
     Logs(Logs),
-    /// A shell on a machine, by AWS's Session Manager: where the stack's parameter `Sessions` is yes
+    /// Open a shell on a machine through AWS Session Manager (needs the stack parameter Sessions=yes)
     Connect {
-        /// An instance, or its job, by any of its names
+        /// Any name of an instance or of its job
         name: String,
-        /// Writes the command of the AWS CLI, and does not run it
+        /// Print the AWS CLI command instead of running it
         #[arg(long)]
         print: bool,
     },
-    /// The alarms, the red ones first, and what each asks of you
+    /// List alarms, firing ones first, and what to do about each
     Alarms {
-        /// One of them, for example `delete-stuck`: all that is to be known of it
+        /// Describe one alarm, for example `delete-stuck`
         name: Option<String>,
     },
-    /// Whom the stack tells what somebody should look at: a channel of Slack or Teams, or your own service
+    /// Configure notifications to Slack, Teams or a webhook
     Notices {
         #[command(subcommand)]
         command: Option<NoticesCommand>,
     },
-    /// What was given up: messages that failed too often
+    /// List, inspect or redrive messages in the dead-letter queues
     DeadLetters(DeadLetters),
-    /// Who ordered, refused, switched or applied what, newest first
+    /// Show who deleted, forced, refused, paused or applied what, newest first
     Audit {
-        /// Only of an instance or a machine, by any of its names, of `switches` or of `pools`
+        /// Show only entries about this instance or machine, about `switches`, or about `pools`
         name: Option<String>,
-        /// How far back, for example `2h` or `90d`
+        /// Time span, for example `2h` or `90d`
         #[arg(long, default_value = "7d", value_parser = read_span)]
         since: Seconds,
     },
-    /// Ends an instance and its machine; asks first
+    /// Delete an instance and terminate its machine (asks first)
     ///
-    /// Refused while a job runs on it. Afterwards no job can start on it any more, and the reaper does the rest.
+    /// Refused while a job runs on the machine. Once accepted, no job can start on it, and the reaper does the rest.
     Delete(Delete),
-    /// Pauses launches, deletes or the launches of single pools
+    /// Pause launches, deletes, or launches of single pools
     Pause {
         #[command(flatten)]
         switch: Switch,
-        /// Resumes by itself after this time, for example `2h`; 1m to 30d
+        /// Resume automatically after this time, for example `2h` (1m to 30d)
         #[arg(long = "for", value_name = "TIME", value_parser = read_pause)]
         length: Option<Seconds>,
     },
-    /// Resumes what was paused
+    /// Resume what was paused
     Resume(Switch),
-    /// The pools: without another word, the pool file in force
+    /// Show, check, compare and apply the pool file
     Pools {
         #[command(subcommand)]
         command: Option<Pools>,
     },
-    /// From an account to a first job: finds a network, deploys, makes the GitHub App
+    /// Set up Muster in an AWS account and on GitHub, step by step; safe to rerun
     ///
-    /// Asks at most five questions, each with an answer that Enter gives. Wherever it was stopped, the same command goes on: what
-    /// is done is asked of the account and of GitHub.
+    /// Finds a network, deploys the stack and creates the GitHub App. Every question has a default that Enter accepts. If
+    /// it is interrupted, run it again: it checks the account and GitHub, and continues where it stopped.
     Setup(Setup),
-    /// Deploys another release or other parameters; shows what changes and asks
+    /// Deploy a new release or change parameters (shows the changes and asks)
     Upgrade(Upgrade),
-    /// Takes the stack down, and leaves no machine behind; asks first
+    /// Delete the stack after every machine has ended (asks first)
     ///
-    /// No new machines, then the wait for the last one, then a look at EC2, and only then is the stack deleted.
+    /// Stops launches, waits until the last machine has ended, checks EC2, and only then deletes the stack.
     Teardown(Teardown),
-    /// The GitHub App: without another word, what it is and what is wrong with it
+    /// Show, create or connect the GitHub App and manage its webhook
     #[command(name = "github")]
     GitHub {
-        /// Who; stands in the audit trail [default: $USER]
+        /// Your name, recorded in the audit log [default: $USER]
         #[arg(long, env = "USER", hide_env = true, global = true)]
         by: Option<String>,
         #[command(subcommand)]
         command: Option<GitHubCommand>,
     },
-    /// Writes completions for a shell: `eval "$(muster completions bash)"`
+    /// Generate shell completions: `eval "$(muster completions bash)"`
     Completions { shell: Shell },
-    /// Writes the man page: `muster man | man -l -`
+    /// Generate the man page: `muster man | man -l -`
     Man,
 }
 
 impl Command {
-    /// The command line that goes on where this was stopped.
+    /// Returns the command line that continues an interrupted run.
     #[must_use]
-    pub const fn goes_on(&self) -> Option<&'static str> {
+    pub const fn resume_command(&self) -> Option<&'static str> {
         match self {
             Self::Setup(_) => Some("muster setup"),
             Self::Teardown(_) => Some("muster teardown"),
@@ -235,11 +237,10 @@ impl Command {
 
 #[derive(Clone, Debug, Args)]
 pub struct Doctor {
-    /// Also has CloudFormation compare every resource with the template: a minute or two
+    /// Also compare every resource with the template through CloudFormation; takes a minute or two
     #[arg(long)]
     pub deep: bool,
-    /// Instead of all that: starts one machine that no job needs, follows it to its end, and says what it
-    /// shows; asks first
+    /// Launch one test machine that no job needs, follow it until it ends, and report what it shows (asks first)
     #[arg(long, conflicts_with = "deep")]
     pub canary: bool,
     #[command(flatten)]
@@ -248,84 +249,84 @@ pub struct Doctor {
 
 #[derive(Clone, Debug, Args)]
 pub struct Canary {
-    /// Of this pool [default: the only one]
+    /// Pool of the test machine [default: the only pool]
     #[arg(long, requires = "canary")]
     pub pool: Option<PoolName>,
-    /// Where its runner is registered, of a pool that leaves that to its jobs
+    /// Where to register its runner, for a pool that registers runners where its jobs are
     #[arg(long, requires = "canary", value_name = "OWNER|OWNER/REPO")]
     pub entity: Option<Entity>,
-    /// Who; stands in the audit trail [default: $USER]
+    /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,
-    /// Does not ask
+    /// Skip the confirmation prompt
     #[arg(long, short, requires = "canary")]
     pub yes: bool,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Costs {
-    /// How far back, for example `30d`, or the first day, for example `2026-11-01`
+    /// Start: a time span, for example `30d`, or a day, for example `2026-11-01`
     #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
     pub since: Since,
-    /// The last day [default: today]
+    /// Last day [default: today]
     #[arg(long, value_name = "DAY")]
     pub until: Option<Date>,
-    /// What the rows are of: `repository`, `workflow`, `job`, `pool`, `type` or `day`
+    /// Group rows by `repository`, `workflow`, `job`, `pool`, `type` or `day`
     #[arg(long, default_value = "repository", value_parser = by, value_name = "WHAT")]
     pub by: By,
-    /// Only this pool's
+    /// Show only this pool
     #[arg(long)]
     pub pool: Option<PoolName>,
-    /// Only this repository's, `OWNER/REPO`
+    /// Show only this repository
     #[arg(long, value_name = "OWNER/REPO")]
     pub repository: Option<String>,
-    /// Divides what was idle or in vain over the jobs of the same pool and day, by their time
+    /// Divide idle and wasted cost among the jobs of the same pool and day, by their duration
     #[arg(long)]
     pub spread: bool,
-    /// Machine by machine instead, with what each waited for; with --json a line of JSON each
+    /// Print one row per machine, with what its job waited for; with --json, one JSON object per line
     #[arg(long, conflicts_with_all = ["by", "spread", "prices"])]
     pub rows: bool,
-    /// As CSV, for a spreadsheet
+    /// Print CSV
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Your own prices, dollars an hour by type, and factors on others: docs/usage.md
+    /// File with your own prices, in dollars per hour by type, and discount factors: see docs/usage.md
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Simulate {
-    /// How far back, for example `30d`, or the first day, for example `2026-11-01`
+    /// Start: a time span, for example `30d`, or a day, for example `2026-11-01`
     #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
     pub since: Since,
-    /// Lines from a file instead, as `muster costs --rows --json` writes them
+    /// Read usage records from a file written by `muster costs --rows --json`
     #[arg(long, value_name = "FILE", conflicts_with = "since")]
     pub lines: Option<PathBuf>,
-    /// Another pool file
+    /// Pool file to try
     #[arg(long, value_name = "FILE")]
     pub pools: Option<PathBuf>,
-    /// A row for each value of `max` or `min_idle`, for example `min_idle=0..5` or `max=10,20,40`
+    /// Compare values of `max` or `min_idle`, for example `min_idle=0..5` or `max=10,20,40`
     #[arg(long = "try", value_name = "FIELD=A..B")]
     pub trial: Option<Trial>,
-    /// Only this pool's machines and jobs are counted, and it is what --try changes [default: all; the only one]
+    /// Count only this pool, and apply --try to it [default: count all pools; --try needs a single pool]
     #[arg(long)]
     pub pool: Option<PoolName>,
-    /// Decides all that is drawn: the same seed, the same answer
+    /// Random seed: the same seed gives the same result
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
 }
 
-/// Where days begin.
+/// The start of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// So many before now.
+    /// A time span before now.
     Span(Seconds),
-    /// On that day.
+    /// A day, UTC.
     Day(Date),
 }
 
 impl Since {
-    /// The first day: `1d` is today.
+    /// Returns the first day of the period: `1d` is today.
     #[must_use]
     pub fn day(self, now: Time) -> Date {
         const DAY: u32 = 86_400;
@@ -343,127 +344,127 @@ impl FromStr for Since {
         match text.parse() {
             Ok(day) => Ok(Self::Day(day)),
             Err(_) => read_span(text).map(Self::Span).map_err(|_| {
-                format!("{text:?} is neither a span, as 30d, nor a day, as 2026-11-01")
+                format!("{text:?} is neither a time span such as 30d nor a day such as 2026-11-01")
             }),
         }
     }
 }
 
-/// By the words that the function has as well.
+/// Parses a grouping by the names that the admin API uses.
 fn by(text: &str) -> Result<By, String> {
     serde_json::from_value(serde_json::json!(text))
-        .map_err(|_| format!("{text:?} is none of repository, workflow, job, pool, type and day"))
+        .map_err(|_| format!("{text:?} is not one of repository, workflow, job, pool, type, day"))
 }
 
-/// How much of a list.
+/// Options that limit a list.
 #[derive(Clone, Debug, Args)]
 pub struct Listing {
-    /// Only this pool's
+    /// Show only this pool
     #[arg(long)]
     pub pool: Option<PoolName>,
-    /// Only what has this text in it, in whatever case: a name, a repository, a label, a type
+    /// Show only rows that contain this text (case-insensitive)
     #[arg(long, value_name = "TEXT")]
     pub find: Option<String>,
-    /// At most so many [default: 200 on a terminal, else all]
+    /// Maximum number of rows [default: 200 on a terminal, otherwise all]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
 }
 
-/// Who gives an order, and why.
+/// Who gives an order, and why: recorded in the audit log.
 #[derive(Clone, Debug, Args)]
 pub struct Order {
-    /// Why; stands in the audit trail
+    /// Reason, recorded in the audit log
     #[arg(long)]
     pub reason: Option<String>,
-    /// Who; stands in the audit trail [default: $USER]
+    /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Delete {
-    /// An instance, or its job, by any of its names
+    /// Any name of an instance or of its job
     pub name: String,
     #[command(flatten)]
     pub order: Order,
-    /// Errors of EC2 do not hold it up: after three of them the record closes
+    /// Stop retrying after three EC2 errors and close the record; the machine goes to the orphan ledger
     #[arg(long)]
     pub force: bool,
-    /// Ends a job that runs on it
+    /// Delete even if a job is running on the machine
     #[arg(long)]
     pub kill_running_job: bool,
-    /// 401 and 403 from GitHub do not hold it up
+    /// Continue when GitHub answers 401 or 403
     #[arg(long)]
     pub bypass_github_unauthorized: bool,
-    /// Says what would happen
+    /// Show what would happen without doing it
     #[arg(long)]
     pub dry_run: bool,
-    /// Does not ask; needs --reason
+    /// Skip the confirmation prompt (requires --reason)
     #[arg(long, short, requires = "reason")]
     pub yes: bool,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Report {
-    /// How far back, for example `7d`, or the first day, for example `2026-11-01`
+    /// Start: a time span, for example `7d`, or a day, for example `2026-11-01`
     #[arg(long, default_value = "7d", value_name = "SPAN|DAY")]
     pub since: Since,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Ui {
-    /// Where it listens on this machine [default: any port that is free]
+    /// Port to listen on [default: any free port]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Shows everything, and has no orders
+    /// Show everything but allow no orders
     #[arg(long)]
     pub read_only: bool,
-    /// Opens no browser; prints the address
+    /// Print the address instead of opening a browser
     #[arg(long)]
     pub no_open: bool,
-    /// Who gives orders; stands in the audit trail [default: $USER]
+    /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Logs {
-    /// `webhook`, `scale-up`, `reaper`, `runner-api`, `admin` or `api` (its access log); or a job, an instance or a
-    /// machine by any of its names [default: all]
+    /// `webhook`, `scale-up`, `reaper`, `runner-api`, `admin` or `api` (the access log); or any name of a job, an
+    /// instance or a machine [default: all]
     #[arg(value_name = "FUNCTION|NAME")]
     pub what: Option<String>,
-    /// What its machine sent to the stack's bucket before it ended: boot, agent and worker
+    /// Show the log that the machine uploaded before it ended: boot, agent and worker
     #[arg(long, short, requires = "what", conflicts_with_all = ["follow", "since"])]
     pub machine: bool,
-    /// Goes on with what comes
+    /// Keep printing new lines
     #[arg(long, short)]
     pub follow: bool,
-    /// How far back, for example `90s`, `15m`, `2h` or `1d`
+    /// Time span, for example `90s`, `15m`, `2h` or `1d`
     #[arg(long, default_value = "1h", value_parser = read_span)]
     pub since: Seconds,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetters {
-    /// Of this queue only
+    /// The queue whose messages to show
     #[arg(value_enum)]
     pub queue: Option<Dead>,
-    /// What the messages say; they stay where they are
+    /// Print the messages without removing them
     #[arg(long, requires = "queue", conflicts_with = "redrive")]
     pub show: bool,
-    /// Sends them back to be handled again; asks first
+    /// Send the messages back to be processed again (asks first)
     #[arg(long, requires = "queue")]
     pub redrive: bool,
-    /// Does not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     pub yes: bool,
 }
 
-/// A queue of messages that were given up.
+/// A dead-letter queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Dead {
-    /// Events of jobs
+    /// Job events
     Jobs,
     /// Wake-ups of pools
     Launches,
@@ -472,7 +473,7 @@ pub enum Dead {
 }
 
 impl Dead {
-    /// As the command line has it.
+    /// Returns its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -482,7 +483,7 @@ impl Dead {
         }
     }
 
-    /// As the command line takes it.
+    /// Parses a name from the command line.
     #[must_use]
     pub fn read(name: &str) -> Option<Self> {
         Self::from_str(name, false).ok()
@@ -491,82 +492,92 @@ impl Dead {
 
 #[derive(Clone, Debug, Args)]
 pub struct Switch {
-    /// `launches`, `deletes`, or pools by their names
+    /// `launches`, `deletes`, or names of pools
     #[arg(required = true, value_name = "WHAT")]
     pub what: Vec<String>,
     #[command(flatten)]
     pub order: Order,
 }
 
-/// What is to be done with the pools.
+/// A command about the pool file.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Pools {
-    /// The pool file in force
+    /// Print the current pool file
     Show,
-    /// Whether a file is right, without asking the stack
-    Check { file: PathBuf },
-    /// What a file would change
-    Diff { file: PathBuf },
-    /// Makes a file the set of pools; shows the difference and asks
+    /// Check a pool file without calling the stack
+    Check {
+        /// The pool file, YAML
+        file: PathBuf,
+    },
+    /// Show what a pool file would change
+    Diff {
+        /// The pool file, YAML
+        file: PathBuf,
+    },
+    /// Apply a pool file (shows the difference and asks)
     Apply {
+        /// The pool file, YAML
         file: PathBuf,
         #[command(flatten)]
         order: Order,
-        /// Does not ask
+        /// Skip the confirmation prompt
         #[arg(long, short)]
         yes: bool,
     },
-    /// Opens the file in force in $EDITOR, and applies what was saved
+    /// Open the current pool file in $EDITOR and apply what was saved
     Edit {
         #[command(flatten)]
         order: Order,
-        /// Does not ask
+        /// Skip the confirmation prompt
         #[arg(long, short)]
         yes: bool,
     },
-    /// The versions that are kept
+    /// List the stored versions
     History,
-    /// Applies a kept version again; shows the difference and asks
+    /// Apply a stored version again (shows the difference and asks)
     Restore {
+        /// A version number from `muster pools history`
         version: u64,
         #[command(flatten)]
         order: Order,
-        /// Does not ask
+        /// Skip the confirmation prompt
         #[arg(long, short)]
         yes: bool,
     },
 }
 
-/// What is to be done with notices.
+/// A command about notifications.
 #[derive(Clone, Debug, Subcommand)]
 pub enum NoticesCommand {
-    /// Another address, or the first one; kept as a secret of the account
+    /// Set or replace the address that receives notifications; stored in AWS Secrets Manager
     Set {
+        /// Who receives the notifications
         form: Form,
-        /// Where the address stands; `-` is stdin. Never an argument: who has it can write to the channel
+        /// File that contains the address; `-` is stdin. Not an argument, because the address is a secret
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Nobody any more; deletes the address
+    /// Stop notifications and delete the address
     Off {
+        /// Skip the confirmation prompt
         #[arg(long)]
         yes: bool,
     },
 }
 
-/// In which form notices are told.
+/// The format of notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// An incoming webhook of Slack, or of whoever takes its form
+    /// A Slack incoming webhook, or a service that accepts the same format
     Slack,
-    /// A workflow of Teams that posts what a webhook request tells it
+    /// A Teams workflow that posts webhook requests to a channel
     Teams,
-    /// The facts, for a service of your own
+    /// JSON, for your own service
     Json,
 }
 
 impl Form {
-    /// As the secret has it.
+    /// Returns its name in the secret.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -577,42 +588,44 @@ impl Form {
     }
 }
 
-/// What is to be done with the GitHub App.
+/// A command about the GitHub App.
 #[derive(Clone, Debug, Subcommand)]
 pub enum GitHubCommand {
-    /// The App, where it is installed, its webhook, and what is wrong with them
+    /// Show the App, its installations and its webhook, with any problems
     Status,
-    /// Makes the App with your browser, and goes on until GitHub's events arrive
+    /// Create the App in your browser, and wait until GitHub's events arrive
     ///
-    /// The key goes from GitHub into the account and is never on this machine. What was interrupted goes on where it was.
+    /// The App's private key goes from GitHub into your AWS account and is never on this machine. If it is interrupted,
+    /// run it again: it continues where it stopped.
     Create(CreateApp),
-    /// What to send to an owner who is somebody else
+    /// Print instructions for an organization owner who is someone else
     Link {
         #[command(flatten)]
         of: Of,
+        /// Your GitHub: github.com, a tenant of ghe.com, or GitHub Enterprise Server
         #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
         github: Host,
     },
-    /// Takes an App that exists
+    /// Connect an existing App
     Connect(ConnectApp),
-    /// Where GitHub sends events
+    /// Show, set, test or remove the webhook's address
     Hook(HookOrder),
-    /// Makes another webhook secret, here and at GitHub; the old one is taken for another day
+    /// Create a new webhook secret in the stack and on GitHub; the old one stays valid for a day
     Rotate {
-        /// Does not ask
+        /// Skip the confirmation prompt
         #[arg(long, short)]
         yes: bool,
     },
 }
 
-/// Whose App it is.
+/// The owner of the App.
 #[derive(Clone, Debug, Default, Args)]
 #[group(multiple = false)]
 pub struct Of {
-    /// The organization whose repositories are served
+    /// Organization whose repositories Muster serves
     #[arg(long, value_parser = Login::read)]
     pub org: Option<Login>,
-    /// Your own account: runners of single repositories
+    /// Your own account: runners are registered per repository
     #[arg(long)]
     pub user: bool,
 }
@@ -630,137 +643,137 @@ impl From<Owner> for Of {
 pub struct CreateApp {
     #[command(flatten)]
     pub of: Of,
-    /// A tenant of ghe.com, or GitHub Enterprise Server
+    /// Your GitHub: github.com, a tenant of ghe.com, or GitHub Enterprise Server
     #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
     pub github: Host,
-    /// Opens no browser; takes the address that GitHub answers with, or the App's id
+    /// Do not open a browser; prompt for the URL that GitHub redirects to, or for the App's ID
     #[arg(long)]
     pub no_browser: bool,
-    /// Another App in the place of the one that is connected
+    /// Replace the App that is connected
     #[arg(long)]
     pub replace: bool,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct ConnectApp {
-    /// The App's id, from its settings
+    /// App ID, from its settings page
     #[arg(long, value_name = "ID")]
     pub app_id: u64,
-    /// The file of its private key; `-` is stdin
+    /// File with the private key; `-` is stdin
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// A tenant of ghe.com, or GitHub Enterprise Server
+    /// Your GitHub: github.com, a tenant of ghe.com, or GitHub Enterprise Server
     #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
     pub github: Host,
-    /// Does not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     pub yes: bool,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct HookOrder {
-    /// [default: show]
+    /// What to do [default: show]
     #[arg(value_enum)]
     pub what: Option<HookWhat>,
-    /// Does not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     pub yes: bool,
 }
 
-/// What is to be done with the webhook.
+/// An action on the webhook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum HookWhat {
-    /// Its address
+    /// Show its address
     #[default]
     Show,
-    /// Points it to this stack, with this stack's secret
+    /// Point it to this stack, with this stack's secret
     Set,
-    /// Has GitHub repeat a delivery, and says what came of it
+    /// Ask GitHub to redeliver an event, and show the result
     Test,
-    /// Takes its address away; asks first
+    /// Remove its address (asks first)
     Remove,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Setup {
-    /// An unpacked release, or a checkout after `make build`
+    /// Unpacked release, or a checkout after `make build`
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub from: PathBuf,
     #[command(flatten)]
     pub of: Of,
-    /// A tenant of ghe.com, or GitHub Enterprise Server
+    /// Your GitHub: github.com, a tenant of ghe.com, or GitHub Enterprise Server
     #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
     pub github: Host,
-    /// Opens no browser; takes the address that GitHub answers with, or the App's id
+    /// Do not open a browser; prompt for the URL that GitHub redirects to, or for the App's ID
     #[arg(long)]
     pub no_browser: bool,
     #[command(flatten)]
     pub parameters: Parameters,
-    /// Who; stands in the audit trail [default: $USER]
+    /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,
-    /// Takes every default and does not ask; needs --org or --user
+    /// Accept every default without prompting (requires --org or --user)
     #[arg(long, short)]
     pub yes: bool,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Upgrade {
-    /// An unpacked release, or a checkout after `make build`
+    /// Unpacked release, or a checkout after `make build`
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub from: PathBuf,
     #[command(flatten)]
     pub parameters: Parameters,
-    /// Says what would change
+    /// Show what would change without doing it
     #[arg(long)]
     pub dry_run: bool,
-    /// Does not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     pub yes: bool,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Teardown {
-    /// Who; stands in the audit trail [default: $USER]
+    /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,
-    /// Does not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     pub yes: bool,
 }
 
-/// Parameters of the stack that people choose.
+/// Stack parameters that operators choose.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Parameters {
-    /// Where machines live [default of setup: the default VPC]
+    /// VPC of the machines [default in setup: the default VPC]
     #[arg(long, value_parser = plain)]
     pub vpc: Option<String>,
-    /// One for each zone [default of setup: those with a way out to GitHub]
+    /// Subnets, one per zone [default in setup: those with a route to GitHub]
     #[arg(long, value_delimiter = ',', value_parser = plain)]
     pub subnets: Vec<String>,
-    /// Whether machines get a public address: `yes`, `no`, or as the `subnet` has it
+    /// Public IP address for machines: `yes`, `no`, or `subnet` for the subnet's setting
     #[arg(long, value_parser = public_ip)]
     pub public_ip: Option<&'static str>,
-    /// Most machines at once
+    /// Maximum number of machines at the same time
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub max: Option<u32>,
-    /// Who hears alarms
+    /// Email address that receives alarms
     #[arg(long, value_name = "ADDRESS", value_parser = plain)]
     pub mail: Option<String>,
-    /// Whether operators may open a shell on machines: `yes` or `no`; jobs get the same rights of the role
+    /// Let operators open a shell on machines: `yes` or `no`; jobs get the same role permissions
     #[arg(long, value_parser = yes_or_no)]
     pub sessions: Option<&'static str>,
-    /// A policy that every role of the account must have as its boundary
+    /// Permissions boundary that every role of the account must have
     #[arg(long, value_name = "ARN", value_parser = plain)]
     pub boundary: Option<String>,
 }
 
-/// A value that stands in quotes on another command line.
+/// Parses a value that can be quoted on another command line.
 pub(crate) fn plain(text: &str) -> Result<String, String> {
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"'\"\\`$".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
         true => Ok(text.to_owned()),
-        false => Err(format!("{text:?} has a space or a quote, or nothing")),
+        false => Err(format!("{text:?} is empty, or contains a space or a quote")),
     }
 }
 
@@ -774,5 +787,5 @@ fn yes_or_no(text: &str) -> Result<&'static str, String> {
 
 fn one_of(text: &str, all: &[&'static str]) -> Result<&'static str, String> {
     let found = all.iter().find(|one| **one == text).copied();
-    found.ok_or_else(|| format!("{text:?} is none of {}", all.join(", ")))
+    found.ok_or_else(|| format!("{text:?} is not one of {}", all.join(", ")))
 }

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(async {
             let mut world = Terminal::new(args.global.clone());
-            match args.command.as_ref().and_then(Command::goes_on) {
+            match args.command.as_ref().and_then(Command::resume_command) {
                 Some(command) => stoppable(command, args, screen, &mut world).await,
                 None => run(args, screen, &mut world).await,
             }
