@@ -134,7 +134,7 @@ def parameters(overrides):
 # What is fixed in the template and must be otherwise here: a pattern, what is put in its place, and how often.
 REWRITTEN = (
     # Where machines call.
-    (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 6),
+    (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 7),
     # Where machines leave their logs.
     (r"https://\$\{MachineLogs\.RegionalDomainName\}", "{url}/${{MachineLogs}}", 1),
     # A worker that is stopped, and its messages, come again soon.
