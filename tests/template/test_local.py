@@ -29,7 +29,7 @@ class Local(unittest.TestCase):
         self.assertEqual([seconds for seconds in visible if seconds], [60, 60, 60])
         self.assertEqual(found["Rules"], source()["Rules"])
         self.assertNotIn(".execute-api.", re.sub(r"arn:\S+", "", text))
-        self.assertEqual(text.count("http://127.0.0.1:4566/_aws/execute-api/${Api}"), 6)
+        self.assertEqual(text.count("http://127.0.0.1:4566/_aws/execute-api/${Api}"), 7)
         self.assertIn("MUSTER_LOGS='http://127.0.0.1:4566/${MachineLogs}/${InstanceRole.RoleId}'", text)
         self.assertEqual(set(found["Resources"]), set(source()["Resources"]))
 
