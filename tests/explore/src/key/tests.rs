@@ -68,6 +68,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("role", json!("AROA1"), false),
         ("counted_in", json!(["stack"]), false),
         ("pool_generation", json!(7), false),
+        ("is_probe", json!(true), false),
         ("machine", json!("i-00000002"), true),
         ("bound_at", json!(early), true),
         ("make", json!({ "type": "m7i.large" }), false),

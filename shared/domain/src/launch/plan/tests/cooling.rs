@@ -86,8 +86,9 @@ fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
     let all =
         [CooldownScope::Calls, standard(Market::Spot), CooldownScope::Pool(pool.name.clone())];
     for one in all {
-        let sentence = one.to_string();
-        let plan = planned(&pool, &known(vec![closed(one, 1100)]), vec![refused(1, &[Capacity])]);
+        let refusal = closed(one, 1100);
+        let sentence = refusal.subject();
+        let plan = planned(&pool, &known(vec![refusal]), vec![refused(1, &[Capacity])]);
         assert_eq!(plan.launches, [], "{sentence}");
         for block in plan.blocks() {
             assert_eq!(block.until, Some(at(1100)), "{sentence}");
