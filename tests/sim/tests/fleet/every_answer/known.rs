@@ -46,10 +46,6 @@ pub(crate) const KNOWN: &[Known] = &[
         why: "the same: nobody may remove what no record leads to (I13)",
     },
     Known {
-        told: &["sweep after failed deliveries", "(redeliver)", "s later"],
-        why: "deliveries are looked at every five minutes, also those whose repetition failed",
-    },
-    Known {
         told: &["sweep that asks for a silent job", "(job)", "the last machine was gone"],
         why: "nobody told us that the job is over: without GitHub's answer it is launched for",
     },

@@ -200,15 +200,19 @@ fn grace(pass: &Pass, way: Way) -> Millis {
     if has_message && fails { 20_000 } else { GRACE }
 }
 
-/// GitHub's limit is over after five seconds.
+/// GitHub's limit ends after five seconds. The App's own calls and those of an installation have
+/// limits of their own.
+/// Source: docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
 fn asks_on(calls: &[MadeCall], limited: usize) -> Option<String> {
     const LIMIT: Millis = 5_000;
+    let is_apps = |call: &MadeCall| matches!(&*call.name, "deliveries" | "redeliver");
     let asks = ["configure", "runner", "runner_named", "deregister", "deliveries", "redeliver"];
     let first = &calls[limited];
     let rest = calls.iter().enumerate().skip(limited + 1);
     let mut asked = rest.filter(|(_, call)| {
         let is_githubs = call.faults.contains(&Fault::RateLimited);
         (is_githubs || asks.contains(&&*call.name))
+            && is_apps(call) == is_apps(first)
             && (first.at + 1..first.at + LIMIT).contains(&call.at)
     });
     let (number, call) = asked.next()?;
