@@ -139,7 +139,7 @@ fn help_is_as_recorded() {
         assert!(output.status.success() && output.stderr.is_empty(), "{line:?}");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         // What holds for all commands is the same for each, and recorded once.
-        let (own, all) = text.split_once("Which stack, and how:\n").expect("the options of all");
+        let (own, all) = text.split_once("Global options:\n").expect("the options of all");
         assert!(all.contains("--stack <STACK>") && all.contains("--json"), "{line:?}: {all}");
         let shown = if command.is_empty() { &text } else { own.trim_end() };
         format!("$ muster {}\n{shown}\n", line.join(" "))
