@@ -1,6 +1,8 @@
 //! Repositories in which GitHub is to be asked for queued jobs: an event came from there that
 //! cannot be read, and the job that it told of waits unheard. One record for the whole stack.
 
+mod turn;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,8 @@ use crate::SCHEMA;
 use crate::backoff;
 use crate::ids::{Entity, InstallationId};
 use crate::time::{Seconds, Time};
+
+pub use self::turn::{Place, Step, Turn};
 
 /// Most repositories on record. An App that sends events of more that cannot be read has its alarm.
 const MAX_REPOSITORIES: usize = 100;
@@ -45,12 +49,15 @@ pub struct Inquiries {
     pub schema: u16,
     /// By repository (`owner/repo`).
     pub repositories: BTreeMap<Entity, Inquiry>,
+    /// Whose turn it is to be queried for jobs that were never announced.
+    #[serde(default)]
+    pub turn: Turn,
 }
 
 impl Default for Inquiries {
     /// Nobody is asked about.
     fn default() -> Self {
-        Self { schema: SCHEMA, repositories: BTreeMap::new() }
+        Self { schema: SCHEMA, repositories: BTreeMap::new(), turn: Turn::default() }
     }
 }
 

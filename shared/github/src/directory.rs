@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
-use muster_control::ports::{Directory, Registrar, SeenRepositories, SeenRepository};
+use muster_control::ports::{
+    Directory, Registrar, RepositoryPage, SeenRepositories, SeenRepository,
+};
 use muster_domain::app::{
     AppProblem, AppSettings, BAD_KEY, Hook, HookAnswer, Installation as Installed, NO_KEY,
     Repositories,
 };
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
+use muster_domain::inquiry::Place;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};
 use muster_domain::time::Time;
@@ -216,6 +219,59 @@ impl<K: AppKey> App<K> {
             .await?;
         let found = all.into_iter().find(|repository| repository.id == number);
         Ok(found.and_then(|repository| repository.full_name.parse().ok()))
+    }
+
+    /// A page of the repositories of one installation. An installation that does not answer, or was
+    /// suspended or removed since, is passed over. Two calls.
+    pub(crate) async fn repository_page(
+        &self,
+        place: Option<Place>,
+    ) -> Result<RepositoryPage, ProviderError> {
+        let first = place.map_or(0, |place| place.installation.0);
+        let mut installations = self.all_installations().await?;
+        installations.retain(|one| one.suspended_at.is_none() && one.id >= first);
+        installations.sort_by_key(|one| one.id);
+        let mut ids = installations.into_iter().map(|one| InstallationId(one.id));
+        let Some(installation) = ids.next() else { return Ok(RepositoryPage::default()) };
+        let page = place.filter(|place| place.installation == installation).map_or(1, |it| it.page);
+        let after = ids.next().map(|installation| Place { installation, page: 1 });
+        let mut found = RepositoryPage {
+            installation: Some(installation),
+            next: after,
+            ..RepositoryPage::default()
+        };
+        match self.repositories_of(installation, page).await {
+            Ok((repositories, more)) => {
+                found.repositories = repositories;
+                if more {
+                    found.next = Some(Place { installation, page: page + 1 });
+                }
+            }
+            Err(trouble) => found.passed_over = Some(trouble),
+        }
+        Ok(found)
+    }
+
+    /// A page of an installation's repositories, and whether another one follows.
+    async fn repositories_of(
+        &self,
+        installation: InstallationId,
+        page: u32,
+    ) -> Result<(Vec<Entity>, bool), ProviderError> {
+        let call = Call {
+            operation: "list-repositories",
+            method: Method::GET,
+            path: format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}"),
+            body: None,
+        };
+        let token = async || self.token_to_list(installation).await;
+        let answer = self.call_with(&call, token).await?;
+        if answer.status != StatusCode::OK {
+            return Err(answer.trouble());
+        }
+        let list: RepositoryList = answer.read()?;
+        let named = list.repositories.into_iter().filter_map(|one| one.full_name.parse().ok());
+        Ok((named.collect(), answer.next_page().is_some()))
     }
 
     /// A listing, page by page.

@@ -30,10 +30,13 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use muster_control::causes::Cause;
-use muster_control::ports::{Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen};
+use muster_control::ports::{
+    Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen,
+};
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{KeyProblem, secret_name};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
+use muster_domain::inquiry::Place;
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
 use muster_domain::redelivery::DeliveryPage;
@@ -400,8 +403,16 @@ impl<K: AppKey> Github for App<K> {
         &self,
         repository: &Entity,
         installation: Option<InstallationId>,
+        reach: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError> {
-        self.queued(repository, installation).await
+        self.queued(repository, installation, reach).await
+    }
+
+    async fn repositories_from(
+        &self,
+        place: Option<Place>,
+    ) -> Result<RepositoryPage, ProviderError> {
+        self.repository_page(place).await
     }
 
     async fn deregister(

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
-use muster_control::ports::QueuedJobs;
+use muster_control::ports::{QueuedJobs, Reach};
 use muster_domain::ids::{Entity, InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
@@ -23,6 +23,8 @@ use crate::{App, AppKey, PAGE_SIZE, route};
 const STATES: [&str; 3] = ["queued", "in_progress", "waiting"];
 /// Most runs whose jobs are asked for, a call each: those that are there longest.
 const MAX_RUNS: usize = 50;
+/// Most calls for jobs where few calls are made.
+const FEW_CALLS: usize = 5;
 /// Most pages of one run's jobs. A matrix has at most 256 jobs.
 const MAX_PAGES: u32 = 3;
 /// As of a webhook's events: the longest name that is kept, and the most labels of a job.
@@ -86,6 +88,7 @@ impl<K: AppKey> App<K> {
         &self,
         repository: &Entity,
         installation: Option<InstallationId>,
+        reach: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError> {
         let ask = async |operation, path| {
             let call = Call { operation, method: Method::GET, path, body: None };
@@ -93,16 +96,31 @@ impl<K: AppKey> App<K> {
             self.call_with(&call, token).await
         };
         let (mut runs, mut found) = (BTreeMap::new(), QueuedJobs::default());
-        for state in STATES {
+        let states = match reach {
+            Reach::All => &STATES[..],
+            Reach::Few(_) => &STATES[..2],
+        };
+        for state in states {
             let answer = ask("list-runs", route::runs(repository, state, PAGE_SIZE)).await?;
             let Some(listed) = shown::<Runs>(&answer)? else { return Ok(None) };
             found.more |= listed.total_count > listed.workflow_runs.len();
             runs.extend(listed.workflow_runs.into_iter().map(|run| (run.id, run.repository)));
         }
-        found.more |= runs.len() > MAX_RUNS;
-        for (run, of) in runs.into_iter().take(MAX_RUNS) {
+        let count = runs.len();
+        let (first, mut calls_left) = match reach {
+            Reach::All => (0, usize::MAX),
+            Reach::Few(number) => (somewhere(count, number), FEW_CALLS),
+        };
+        found.more |= count > MAX_RUNS;
+        let runs = runs.iter().cycle().skip(first).take(count.min(MAX_RUNS));
+        for (&run, of) in runs {
             let mut passed = 0;
             for page in 1..=MAX_PAGES {
+                if calls_left == 0 {
+                    found.more = true;
+                    return Ok(Some(found));
+                }
+                calls_left -= 1;
                 let path = route::jobs_of(repository, run, PAGE_SIZE, page);
                 let answer = ask("list-jobs", path).await?;
                 // The run may have been deleted since it was listed.
@@ -110,7 +128,7 @@ impl<K: AppKey> App<K> {
                 passed += listed.jobs.len();
                 let is_last = listed.jobs.is_empty() || passed >= listed.total_count;
                 let queued = listed.jobs.into_iter().filter(Job::is_queued);
-                found.jobs.extend(queued.map(|job| job.event(&of, installation)));
+                found.jobs.extend(queued.map(|job| job.event(of, installation)));
                 if is_last {
                     break;
                 }
@@ -119,6 +137,13 @@ impl<K: AppKey> App<K> {
         }
         Ok(Some(found))
     }
+}
+
+/// A number below `count`, by the finalizer of SplitMix64: numbers at equal distances are spread.
+fn somewhere(count: usize, number: u64) -> usize {
+    let mixed = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    usize::try_from((mixed ^ mixed >> 31) >> 32).unwrap_or(0) % count.max(1)
 }
 
 /// None of what GitHub does not show.

@@ -3,9 +3,10 @@
 mod support;
 
 use axum::http::Method;
-use muster_control::ports::Directory;
+use muster_control::ports::{Directory, Github};
 use muster_domain::app::{AppProblem, AppSettings, Hook};
-use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::ids::{Entity, EntityKind, InstallationId};
+use muster_domain::inquiry::Place;
 use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};
 use serde_json::{Value, json};
@@ -89,6 +90,40 @@ async fn a_listing_is_read_to_its_end() {
     fake.on(Method::GET, INSTALLATIONS, [page(&json!([]))]);
     let found = fake.app().entity(id(EntityKind::Organization, 9919)).await;
     assert!(matches!(&found, Err(ProviderError::Unavailable(fault)) if fault.code == "too-many"));
+}
+
+#[tokio::test]
+async fn repositories_are_listed_page_by_page_with_two_calls_each() {
+    let fake = fake().await;
+    let listed = |name: &str| json!({ "repositories": [{ "id": 1, "full_name": name }] });
+    let refused = reply(403, r#"{"message":"Resource not accessible"}"#);
+    let pages =
+        [page(&listed("acme/web")), last(&listed("acme/api")), refused, last(&listed("b/c"))];
+    fake.on(Method::GET, REPOSITORIES, pages);
+    let at = |installation, page| Some(Place { installation: InstallationId(installation), page });
+    let app = fake.app();
+    let (mut place, mut seen) = (None, Vec::new());
+    for _ in 0..4 {
+        let page = app.repositories_from(place).await.expect("an answer");
+        let names: Vec<String> = page.repositories.iter().map(ToString::to_string).collect();
+        seen.push((names.concat(), page.passed_over.is_some(), page.next));
+        place = page.next;
+    }
+    let expected = [
+        ("acme/web", false, at(11, 2)),
+        ("acme/api", false, at(12, 1)),
+        // One owner's refusal says nothing about the others.
+        ("", true, at(13, 1)),
+        ("b/c", false, None),
+    ];
+    assert_eq!(
+        seen,
+        expected.map(|(name, passed_over, next)| (name.to_owned(), passed_over, next))
+    );
+    let calls = |of: &str| fake.paths().iter().filter(|path| path.contains(of)).count();
+    assert_eq!((calls("/app/installations?"), calls(REPOSITORIES)), (4, 4));
+    let end = app.repositories_from(at(99, 1)).await.expect("an answer");
+    assert!(end.repositories.is_empty() && end.next.is_none());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 mod support;
 
 use axum::http::Method;
-use muster_control::ports::{Github, QueuedJobs};
+use muster_control::ports::{Github, QueuedJobs, Reach};
 use muster_domain::ids::{Entity, InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
@@ -96,7 +96,7 @@ async fn the_queued_jobs_of_runs_that_go_on_become_events() {
     ];
     fake.on(Method::GET, "/actions/runs/5/jobs", [reply(200, jobs(&of_five))]);
     fake.on(Method::GET, "/actions/runs/6/jobs", [reply(404, "{}")]);
-    let seen = fake.app().queued_jobs(&web(), Some(InstallationId(7))).await;
+    let seen = fake.app().queued_jobs(&web(), Some(InstallationId(7)), Reach::All).await;
     assert_eq!(seen, Ok(Some(QueuedJobs { jobs: vec![event(51, 5)], more: false })));
     let root = "/repos/acme/web/actions/runs";
     let asked = fake.paths();
@@ -123,10 +123,34 @@ async fn a_long_list_is_read_in_part_and_said_to_be_longer() {
     // Those that are there longest come first; each has more jobs than are read.
     let page = json!({ "total_count": 400, "jobs": [job(1, 1, "queued", json!(["gpu"]))] });
     fake.on(Method::GET, "/jobs", [reply(200, page)]);
-    let seen = fake.app().queued_jobs(&web(), Some(InstallationId(7))).await.expect("an answer");
+    let seen = fake
+        .app()
+        .queued_jobs(&web(), Some(InstallationId(7)), Reach::All)
+        .await
+        .expect("an answer");
     let QueuedJobs { jobs, more } = seen.expect("shown");
     assert_eq!((jobs.len(), more), (150, true));
     assert!(fake.paths().iter().all(|path| !path.contains("/runs/51/")));
+}
+
+#[tokio::test]
+async fn a_query_in_turn_makes_seven_calls_and_reads_other_runs_each_time() {
+    let fake = Fake::start().await;
+    let many: Vec<Value> = (1..=20).map(|id| run(id, "queued")).collect();
+    let listings = (0..40).flat_map(|_| [reply(200, runs(20, &many)), reply(200, runs(0, &[]))]);
+    fake.on(Method::GET, RUNS, listings);
+    fake.on(Method::GET, "/jobs", [reply(200, jobs(&[job(1, 1, "queued", json!(["gpu"]))]))]);
+    let app = fake.app();
+    for number in 0..40 {
+        let reach = Reach::Few(number * 600_000);
+        let seen = app.queued_jobs(&web(), Some(InstallationId(7)), reach).await;
+        let QueuedJobs { jobs, more } = seen.expect("an answer").expect("shown");
+        assert_eq!((jobs.len(), more), (5, true));
+    }
+    // And one for the token.
+    assert_eq!(fake.paths().len(), 40 * 7 + 1);
+    let read = |id: u32| fake.paths().iter().any(|path| path.contains(&format!("/runs/{id}/")));
+    assert!((1..=20).all(read));
 }
 
 #[tokio::test]
@@ -134,7 +158,7 @@ async fn what_keeps_us_from_the_jobs_is_told_apart() {
     let limited = || reply(429, "").header("retry-after", 30);
     let until = now() + muster_domain::time::Seconds(30);
     let fake = Fake::start().await;
-    let ask = async || fake.app().queued_jobs(&web(), Some(InstallationId(7))).await;
+    let ask = async || fake.app().queued_jobs(&web(), Some(InstallationId(7)), Reach::All).await;
     fake.on(Method::GET, RUNS, [reply(404, r#"{"message":"Not Found"}"#)]);
     assert_eq!(ask().await, Ok(None), "not shown");
     fake.on(Method::GET, RUNS, [limited()]);

@@ -60,6 +60,16 @@ impl World {
         row.is_some_and(|row| self.is_served(row))
     }
 
+    /// Whether a job is queued that a pool serves, and that is not on record.
+    pub(crate) fn has_unannounced(&self) -> bool {
+        self.github.known().any(|(job, truth)| {
+            truth.status == Status::Queued
+                && !self.tables.jobs.contains_key(&job.key)
+                && !self.github.truth.is_ghost(truth)
+                && self.is_served(&self.told_of(truth))
+        })
+    }
+
     pub(crate) fn is_served(&self, row: &Job) -> bool {
         self.checker.pools.iter().any(|pool| pool.serves(row).is_ok())
     }

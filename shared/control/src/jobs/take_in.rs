@@ -4,18 +4,20 @@
 use std::collections::BTreeSet;
 
 use muster_domain::ids::{Entity, InstallationId, JobKey};
-use muster_domain::job::Job;
+use muster_domain::job::{Job, JobEvent};
 use muster_domain::observation::ProviderError;
 use muster_domain::time::{Seconds, Time};
 
 use crate::context::{Context, Wired};
 use crate::jobs::ingest::{Folded, Ingest};
-use crate::ports::{Github, Jobs as _, Queue, QueuedJobs, Table};
+use crate::ports::{Github, Jobs as _, Queue, QueuedJobs, Reach, Table};
 use crate::woken::Woken;
 use crate::writes::PassError;
 
 /// Most jobs of one look.
 const MAX_JOBS: usize = 1_000;
+/// After this time a job's event has usually come, or has failed and was redelivered.
+const ANNOUNCED: Seconds = Seconds(300);
 
 /// What became of the queued jobs of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +65,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         installation: Option<InstallationId>,
         now: Time,
     ) -> Result<TakenIn, TakeInError> {
-        let seen = self.context.github.queued_jobs(repository, installation).await;
+        let seen = self.context.github.queued_jobs(repository, installation, Reach::All).await;
         let Some(QueuedJobs { jobs: mut events, more }) = seen.map_err(TakeInError::Github)? else {
             return Err(TakeInError::NoRepository(repository.clone()));
         };
@@ -72,13 +74,55 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         let keys: Vec<JobKey> = events.iter().map(|event| event.key).collect();
         let known = self.context.table.jobs(&keys).await.map_err(PassError::from)?;
         let known: BTreeSet<JobKey> = known.into_iter().map(|job| job.key()).collect();
+        self.fold(&events, &known, &mut report, now).await?;
+        Ok(report)
+    }
+
+    /// Imports jobs of one repository that have been queued for minutes and are not on record, as
+    /// far as a few calls show them. Other jobs stay as they are.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub async fn new_ones(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+        now: Time,
+    ) -> Result<Vec<Job>, TakeInError> {
+        let reach = Reach::Few(now.as_millis().unsigned_abs());
+        let seen = self.context.github.queued_jobs(repository, installation, reach).await;
+        let Some(QueuedJobs { jobs: mut events, .. }) = seen.map_err(TakeInError::Github)? else {
+            return Err(TakeInError::NoRepository(repository.clone()));
+        };
+        let ingest = Ingest { context: self.context };
+        let is_late = |at: Time| now.is_past(at, ANNOUNCED);
+        events.retain(|one| one.queued_at.is_none_or(is_late) && ingest.is_ours(one, now));
+        events.truncate(MAX_JOBS);
+        let keys: Vec<JobKey> = events.iter().map(|event| event.key).collect();
+        let known = self.context.table.jobs(&keys).await.map_err(PassError::from)?;
+        let known: BTreeSet<JobKey> = known.into_iter().map(|job| job.key()).collect();
+        events.retain(|one| !known.contains(&one.key));
+        let mut report = TakenIn::default();
+        self.fold(&events, &known, &mut report, now).await?;
+        Ok(report.taken)
+    }
+
+    /// Puts jobs on record as if their events had come, and wakes their pools.
+    async fn fold(
+        &self,
+        events: &[JobEvent],
+        known: &BTreeSet<JobKey>,
+        report: &mut TakenIn,
+        now: Time,
+    ) -> Result<(), TakeInError> {
         let ingest = Ingest { context: self.context };
         let (mut woken, mut failed) = (Woken::default(), None);
-        for (key, folded) in keys.into_iter().zip(ingest.fold_all(&events, now).await) {
+        let keys = events.iter().map(|event| event.key);
+        for (key, folded) in keys.zip(ingest.fold_all(events, now).await) {
             match folded {
                 Ok(Folded::Stored { wake, jobs, .. }) => {
                     woken.after(&wake, &jobs);
-                    report.note(jobs.into_iter().find(|job| job.key() == key), key, &known);
+                    report.note(jobs.into_iter().find(|job| job.key() == key), key, known);
                 }
                 Ok(Folded::NotOurs(_)) => report.not_ours += 1,
                 Err(error) => failed = Some(error),
@@ -88,7 +132,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         let sent = self.context.queue.send_wakes(&woken.messages(), Seconds(0)).await;
         failed.map_or(Ok(()), Err)?;
         sent.map_err(PassError::from)?;
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -103,7 +147,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         repository: &Entity,
         now: Time,
     ) -> Result<Option<usize>, TakeInError> {
-        let seen = self.context.github.queued_jobs(repository, None).await;
+        let seen = self.context.github.queued_jobs(repository, None, Reach::All).await;
         let Some(QueuedJobs { jobs: mut events, .. }) = seen.map_err(TakeInError::Github)? else {
             return Ok(None);
         };

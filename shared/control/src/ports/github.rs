@@ -3,6 +3,7 @@
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
+use muster_domain::inquiry::Place;
 use muster_domain::instance::ErrorDetail;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
@@ -102,6 +103,29 @@ pub struct QueuedJobs {
     pub more: bool,
 }
 
+/// How much of a repository is read for its queued jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All runs that may have queued jobs. Many calls.
+    All,
+    /// Two calls for the runs, and at most five for their jobs. Where there are more runs, this
+    /// number selects those that are read.
+    Few(u64),
+}
+
+/// A page of the repositories that the App may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepositoryPage {
+    /// Those of one installation.
+    pub repositories: Vec<Entity>,
+    /// The installation; none where there is none.
+    pub installation: Option<InstallationId>,
+    /// Where the next page begins; none after the last installation.
+    pub next: Option<Place>,
+    /// Why the installation was passed over, if it was.
+    pub passed_over: Option<ProviderError>,
+}
+
 /// GitHub.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Github {
@@ -151,13 +175,18 @@ pub trait Github {
         repository: &str,
         run: u64,
     ) -> Result<Option<RunSeen>, ProviderError>;
-    /// The jobs of a repository that are queued; none when GitHub does not show the repository. Many
-    /// calls.
+    /// The jobs of a repository that are queued; none when GitHub does not show the repository.
     async fn queued_jobs(
         &self,
         repository: &Entity,
         installation: Option<InstallationId>,
+        reach: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError>;
+    /// A page of the repositories that the App may see: the first one, or the one at this place.
+    async fn repositories_from(
+        &self,
+        place: Option<Place>,
+    ) -> Result<RepositoryPage, ProviderError>;
     /// Removes a registration.
     async fn deregister(
         &self,

@@ -17,8 +17,8 @@ pub use self::compute::{
     Compute, ListedMachine, MAX_LOOKED_AT, MAX_TERMINATED, NOT_FOUND, Refusal, ShownMachine,
 };
 pub use self::github::{
-    Catalogue, Directory, Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen,
-    SeenRepositories, SeenRepository,
+    Catalogue, Directory, Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar,
+    RepositoryPage, RunSeen, SeenRepositories, SeenRepository,
 };
 pub use self::prices::{PriceList, SpotPrices};
 pub use self::queue::{Queue, QueueError};

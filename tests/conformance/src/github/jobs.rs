@@ -56,13 +56,29 @@ pub(super) async fn a_job_is_not_shown_in_another_repository<W: GithubWorld>(wor
 /// The keys of what is queued in the world's repository.
 async fn queued<W: GithubWorld>(world: &W) -> Vec<u64> {
     let repository = world.repository().parse().expect("a repository");
-    let seen = world.github().queued_jobs(&repository, None).await.expect("an answer");
+    let seen = world.github().queued_jobs(&repository, None, Reach::All).await.expect("an answer");
     let QueuedJobs { jobs, more } = seen.expect("shown");
     assert!(!more && jobs.iter().all(|job| job.status == JobStatus::Queued));
     assert!(jobs.iter().all(|job| *job.repository == *world.repository()));
     let mut keys: Vec<u64> = jobs.into_iter().map(|job| job.key.job).collect();
     keys.sort_unstable();
     keys
+}
+
+pub(super) async fn the_repositories_of_the_app_are_listed<W: GithubWorld>(world: &W) {
+    world.queue_job().await;
+    let (mut place, mut found) = (None, Vec::new());
+    loop {
+        let page = world.github().repositories_from(place).await.expect("an answer");
+        assert!(page.passed_over.is_none() && page.installation.is_some());
+        found.extend(page.repositories.iter().map(|name| name.as_str().to_owned()));
+        place = page.next;
+        if place.is_none() {
+            break;
+        }
+    }
+    found.retain(|name| *name == world.repository());
+    assert_eq!(found.len(), 1);
 }
 
 pub(super) async fn what_is_queued_in_a_repository_is_shown<W: GithubWorld>(world: &W) {

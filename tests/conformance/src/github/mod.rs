@@ -7,7 +7,7 @@ mod jobs;
 mod registrations;
 mod runners;
 
-use muster_control::ports::{Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar};
+use muster_control::ports::{Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar};
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
@@ -119,6 +119,7 @@ checks! { GithubWorld:
     an_unknown_job_is_not_shown,
     a_job_is_not_shown_in_another_repository,
     what_is_queued_in_a_repository_is_shown,
+    the_repositories_of_the_app_are_listed,
     the_agents_for_linux_are_listed_with_their_digests,
     a_failure_of_github_is_silence,
     a_failure_of_github_changes_nothing,

@@ -18,7 +18,7 @@ use muster_control::ports::{
 use muster_domain::ec2::{Bucket, CooldownScope};
 use muster_domain::ec2::{ErrorClass, Market, Override};
 use muster_domain::ids::{InstallationId, InstanceName, JobKey, PoolName};
-use muster_domain::inquiry::Inquiries;
+use muster_domain::inquiry::{Inquiries, Place};
 use muster_domain::instance::{DeleteReason, Groups, Instance};
 use muster_domain::job::{Job, JobStatus, PassedOver, fold};
 use muster_domain::launch::cooldown::{Cooldown, Cooldowns};

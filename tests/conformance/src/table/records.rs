@@ -198,6 +198,10 @@ fn inquiries() -> Inquiries {
     all.tell(&named("acme/web"), Some(InstallationId(7)), at(5));
     all.tell(&named("acme/api"), None, at(6));
     all.answered(&named("acme/web"), at(5), at(7));
+    let installation = InstallationId(7);
+    let next = Place { installation, page: 2 };
+    let listed = vec![named("acme/web"), named("acme/api")];
+    all.turn.listed(listed, Some(installation), Some(next), at(8));
     all
 }
 

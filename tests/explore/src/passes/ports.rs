@@ -12,13 +12,14 @@ use muster_control::hidden::Hidden;
 use muster_control::ports::{
     AppCredentials, AppSetup, Catalogue, Compute, ConversionError, Directory, Github, HookAttempt,
     HookError, IdentityError, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page, Queue,
-    QueueError, QueuedJobs, Refusal, Registrar, RunSeen, SeenRepositories, ShownMachine,
-    SigningSecret, Unavailable,
+    QueueError, QueuedJobs, Reach, Refusal, Registrar, RepositoryPage, RunSeen, SeenRepositories,
+    ShownMachine, SigningSecret, Unavailable,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ec2::Make;
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
+use muster_domain::inquiry::Place;
 use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
@@ -175,6 +176,7 @@ impl Github for Replayed<'_> {
         &self,
         _: &Entity,
         _: Option<InstallationId>,
+        _: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError> {
         unreachable!("the sweep alone asks")
     }
@@ -187,6 +189,9 @@ impl Github for Replayed<'_> {
             Answer::Deregistered(answer) => answer,
             other => unreachable!("{other:?} is not about a registration"),
         }
+    }
+    async fn repositories_from(&self, _: Option<Place>) -> Result<RepositoryPage, ProviderError> {
+        unreachable!("the sweep alone asks")
     }
     async fn deliveries(&self, _: Option<&str>) -> Result<Option<DeliveryPage>, ProviderError> {
         unreachable!("the sweep alone asks")

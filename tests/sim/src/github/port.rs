@@ -1,9 +1,14 @@
 //! GitHub's door.
 
+use std::collections::BTreeSet;
+
 use muster_cloud::github::{Attempt, GitHubError, JitRequest, RunView};
-use muster_control::ports::{Github, JitConfig, JitError, JobSeen, QueuedJobs, Registrar, RunSeen};
+use muster_control::ports::{
+    Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen,
+};
 use muster_domain::agent::AgentDownload;
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
+use muster_domain::inquiry::Place;
 use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::job::JobEvent;
 use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
@@ -234,6 +239,21 @@ impl World {
         Some(DeliveryPage { deliveries, newest, oldest, next })
     }
 
+    /// A page of the repositories in which jobs were queued, all of one installation.
+    fn repository_page(&self, place: Option<Place>) -> RepositoryPage {
+        let name = |job: &muster_cloud::github::Job| {
+            format!("{}/{}", job.repository.owner, job.repository.name)
+        };
+        let all: BTreeSet<String> = self.github.truth.jobs().map(name).collect();
+        let (page, size) = (place.map_or(1, |place| place.page), self.github.page_size);
+        let mut left = all.into_iter().skip((page as usize - 1) * size);
+        let shown: Vec<String> = left.by_ref().take(size).collect();
+        let installation = InstallationId(7);
+        let next = left.next().map(|_| Place { installation, page: page + 1 });
+        let repositories = shown.into_iter().filter_map(|name| name.parse().ok()).collect();
+        RepositoryPage { repositories, installation: Some(installation), next, passed_over: None }
+    }
+
     fn delete_runner(&mut self, registrar: &Registrar, id: u64, by_api: bool) -> Deregistration {
         self.check_deregister(id, by_api);
         if !self.is_registered(registrar, id) {
@@ -428,6 +448,7 @@ impl Github for Door {
         &self,
         repository: &Entity,
         installation: Option<InstallationId>,
+        reach: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError> {
         // Who refuses us and who is limited is said of owners.
         let owner = repository.as_str().split_once('/').map_or("", |(owner, _)| owner);
@@ -437,8 +458,23 @@ impl Github for Door {
         self.call(|world| {
             world.ask_github(registrar, "list-runs")?;
             let jobs = world.queued_in(repository.as_str());
-            world.narrate(|| format!("list-runs {repository}: {} queued jobs", jobs.len()));
+            // The query of a repository in turn is only told where it finds something.
+            let is_new = |job: &JobEvent| !world.tables.jobs.contains_key(&job.key);
+            if reach == Reach::All || jobs.iter().any(is_new) {
+                world.narrate(|| format!("list-runs {repository}: {} queued jobs", jobs.len()));
+            }
             Ok(Some(QueuedJobs { jobs, more: false }))
+        })
+        .await
+    }
+
+    async fn repositories_from(
+        &self,
+        place: Option<Place>,
+    ) -> Result<RepositoryPage, ProviderError> {
+        self.call(|world| {
+            world.github_answers("list-repositories")?;
+            Ok(world.repository_page(place))
         })
         .await
     }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{
-    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs, Refusal,
-    Registrar, RunSeen, ShownMachine,
+    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs, Reach, Refusal,
+    Registrar, RepositoryPage, RunSeen, ShownMachine,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::ec2::Make;
 use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
+use muster_domain::inquiry::Place;
 use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
 use muster_domain::redelivery::DeliveryPage;
@@ -145,8 +146,16 @@ impl Github for Peer<'_> {
         &self,
         repository: &Entity,
         installation: Option<InstallationId>,
+        reach: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError> {
-        self.door.queued_jobs(repository, installation).await
+        self.door.queued_jobs(repository, installation, reach).await
+    }
+
+    async fn repositories_from(
+        &self,
+        place: Option<Place>,
+    ) -> Result<RepositoryPage, ProviderError> {
+        self.door.repositories_from(place).await
     }
 
     async fn deregister(

@@ -12,6 +12,7 @@ use muster_control::ports::{Github, Operations, Registrar, Table, Write};
 use muster_control::reaps::orphans::Ledger;
 use muster_control::reaps::sweep::{Sweep, SweepReport};
 use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
+use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{DeleteReason, Instance, Order, Slot, State};
 use muster_domain::job::Job;
 use muster_domain::message::WakePool;
@@ -82,7 +83,8 @@ impl Bench {
         Self { door: Door { sim, ..self.door } }
     }
 
-    /// The comparison with EC2 and the look at GitHub's deliveries have just been, as in four of
+    /// The comparison with EC2, the look at GitHub's deliveries and the round over its repositories
+    /// have just been, as in four of
     /// five ticks: they are not part of what is counted.
     pub(crate) fn compared(self) -> Self {
         let now = self.door.now();
@@ -92,6 +94,10 @@ impl Bench {
         let mut read = Redeliveries::new(now);
         read.release(None, now);
         self.put(&[Change::create(read).into()]);
+        // All repositories have had their turn.
+        let mut asked = Inquiries::default();
+        asked.turn.listed(Vec::new(), None, None, now);
+        self.put(&[Change::create(asked).into()]);
         let pools = self.door.sim.settings.pools.iter();
         let kinds = pools.flat_map(|pool| &pool.instance_types);
         let mut prices = Prices::default();

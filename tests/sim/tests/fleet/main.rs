@@ -8,6 +8,7 @@
 
 mod agents;
 mod alarms;
+mod announced;
 mod answers;
 mod app;
 mod asking;

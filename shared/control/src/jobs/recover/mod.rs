@@ -6,6 +6,7 @@
 mod redeliver;
 mod refused;
 mod silent;
+mod turn;
 mod unreadable;
 
 use std::cell::RefCell;
@@ -23,7 +24,7 @@ use crate::Settings;
 use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::metrics::{Measure, Metric};
-use crate::ports::{Github, Queue, Table};
+use crate::ports::{Github, Operations as _, Queue, Table};
 use crate::writes::PassError;
 
 /// Calls that may fail before the run leaves the others to the next sweep.
@@ -40,7 +41,7 @@ pub struct RecoveryReport {
     pub asked: usize,
     /// Those among them that had moved on.
     pub moved_on: usize,
-    /// Jobs that were found queued, and of which no event could be read.
+    /// Jobs that were found queued, and of which no event came or could be read.
     pub taken_in: usize,
     /// Parts that failed; the next sweep repeats them.
     pub problems: Vec<String>,
@@ -68,19 +69,35 @@ pub struct Recover<'a, W: Wired> {
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     /// Redelivers failed webhook deliveries, and queries GitHub for the `silent` jobs that the sweep
-    /// found, for the entities among `troubles` that refused us, and for repositories whose events
-    /// cannot be read. Redelivery runs concurrently with the rest, because a backlog of deliveries
+    /// found, for the entities among `troubles` that refused us, for repositories whose events cannot
+    /// be read, and for the repository whose turn it is. Redelivery runs concurrently with the rest, because a backlog of deliveries
     /// takes all the time there is.
     pub async fn run(&self, silent: &[Stored<Job>], troubles: &[Trouble]) {
         let now = (self.clock)();
         let others = async {
-            self.note("silent jobs", self.ask_for(silent, limited(troubles, now), now).await);
+            let mut limited = limited(troubles, now);
+            self.note("silent jobs", self.ask_for(silent, &mut limited, now).await);
             self.note("refused entities", self.ask_again(troubles, now).await);
-            // Last: the calls of one repository may take all the time that is left.
-            self.note("unreadable events", self.take_in(&limited(troubles, now), now).await);
+            self.note("repositories", self.ask_repositories(troubles, &limited, now).await);
         };
         let redeliver = async { self.note("deliveries", self.redeliver(now).await) };
         join(redeliver, others).await;
+    }
+
+    /// Queries repositories for queued jobs: those of which events cannot be read, and the one whose
+    /// turn it is.
+    async fn ask_repositories(
+        &self,
+        troubles: &[Trouble],
+        limited: &BTreeSet<String>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let known = self.context.table.inquiries().await?;
+        let known = known.as_deref();
+        self.note("jobs never announced", self.ask_in_turn(known, troubles, limited, now).await);
+        // Last: the calls of one repository may take all the time that is left.
+        self.note("unreadable events", self.take_in(known, limited, now).await);
+        Ok(())
     }
 
     fn note(&self, part: &str, done: Result<(), PassError>) {

@@ -20,11 +20,12 @@ use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
-    /// Queries GitHub for jobs of which nothing was heard for long.
+    /// Queries GitHub for jobs of which nothing was heard for long. Adds accounts whose rate limit
+    /// turns out to be used up.
     pub(super) async fn ask_for(
         &self,
         silent: &[Stored<Job>],
-        mut limited: BTreeSet<String>,
+        limited: &mut BTreeSet<String>,
         now: Time,
     ) -> Result<(), PassError> {
         let (mut troubles, mut runs) = (0, Runs::new());

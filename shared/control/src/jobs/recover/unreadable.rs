@@ -20,11 +20,11 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     /// Asks for the jobs of repositories whose events cannot be read.
     pub(super) async fn take_in(
         &self,
+        known: Option<&Inquiries>,
         limited: &BTreeSet<String>,
         now: Time,
     ) -> Result<(), PassError> {
-        let due = self.context.table.inquiries().await?;
-        let due = due.map(|all| all.due(now)).unwrap_or_default();
+        let due = known.map(|all| all.due(now)).unwrap_or_default();
         let may_be_asked = |(name, _): &(Entity, Inquiry)| !limited.contains(&account(name));
         for (repository, inquiry) in due.into_iter().filter(may_be_asked).take(MAX_REPOSITORIES) {
             if self.is_out_of_time() {

@@ -1,0 +1,139 @@
+//! Jobs that GitHub never announced: the repositories that the App may see are queried for queued
+//! jobs, one with each sweep.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use muster_domain::ids::{Entity, InstallationId};
+use muster_domain::inquiry::{Inquiries, Place, Step, Turn};
+use muster_domain::launch::trouble::{Asked, Trouble, TroubleScope};
+use muster_domain::observation::ProviderError;
+use muster_domain::time::Time;
+
+use super::{Recover, account};
+use crate::Settings;
+use crate::context::Wired;
+use crate::health::note_answer;
+use crate::jobs::take_in::{TakeIn, TakeInError};
+use crate::ports::{Github, Operations as _, Queue, Table};
+use crate::writes::{self, PassError};
+
+impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
+    /// Queries the repository whose turn it is and imports the jobs that are not on record, or lists
+    /// the next page of repositories.
+    pub(super) async fn ask_in_turn(
+        &self,
+        known: Option<&Inquiries>,
+        troubles: &[Trouble],
+        limited: &BTreeSet<String>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let turn = known.map(|known| known.turn.clone()).unwrap_or_default();
+        let before = super::limited(troubles, now);
+        match turn.step(now) {
+            _ if self.is_out_of_time() => Ok(()),
+            Step::Wait => Ok(()),
+            // A limit that this sweep has just met: the listing may count against it as well.
+            Step::List(_) if limited.len() > before.len() => Ok(()),
+            Step::List(place) => self.list_repositories(&turn, place, now).await,
+            Step::Query => {
+                let (mut next, skipped) = (turn.clone(), skipped(troubles, limited));
+                let one = next.take(|repository| !skipped.contains(&account(repository)));
+                // The turn ends before the query: a repository whose query never returns must not
+                // have the next turn as well.
+                let is_ours = self.note_turn(&turn, next).await?;
+                let Some((repository, installation)) = one.filter(|_| is_ours) else {
+                    return Ok(());
+                };
+                self.ask_one(&repository, installation, now).await
+            }
+        }
+    }
+
+    async fn list_repositories(
+        &self,
+        turn: &Turn,
+        place: Option<Place>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let page = match self.context.github.repositories_from(place).await {
+            Ok(page) => page,
+            // The next sweep lists it again.
+            Err(trouble) => {
+                self.failed_call("the App's repositories could not be listed", &trouble);
+                return Ok(());
+            }
+        };
+        if let Some(trouble) = &page.passed_over {
+            self.failed_call("an installation's repositories could not be listed", trouble);
+        }
+        let mut served = page.repositories;
+        served.retain(|name| is_served(name, self.context.settings));
+        let mut next = turn.clone();
+        next.listed(served, page.installation, page.next, now);
+        self.note_turn(turn, next).await?;
+        Ok(())
+    }
+
+    /// Records the next turn. False when another sweep was faster.
+    async fn note_turn(&self, from: &Turn, to: Turn) -> Result<bool, PassError> {
+        let (none, is_ours) = (Inquiries::default(), Cell::new(false));
+        let next = |all: Option<&Inquiries>| {
+            let all = all.unwrap_or(&none);
+            is_ours.set(all.turn == *from);
+            is_ours.get().then(|| Inquiries { turn: to.clone(), ..all.clone() })
+        };
+        let read = async || self.context.table.inquiries().await;
+        writes::update(self.context.table, read, next).await?;
+        Ok(is_ours.get())
+    }
+
+    /// Imports the jobs of one repository that are not on record.
+    async fn ask_one(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let pass = TakeIn { context: self.context };
+        match pass.new_ones(repository, installation, now).await {
+            Ok(found) if found.is_empty() => Ok(()),
+            Ok(found) => {
+                self.report.borrow_mut().taken_in += found.len();
+                tracing::warn!(%repository, jobs = found.len(), "imported queued jobs that GitHub never announced");
+                Ok(())
+            }
+            Err(TakeInError::NoRepository(_)) => Ok(()),
+            Err(TakeInError::Github(trouble)) => {
+                self.failed_call("queued jobs could not be asked for", &trouble);
+                // The limit is the account's, and other calls respect it. A refusal to show jobs says
+                // nothing about runners.
+                if matches!(trouble, ProviderError::RateLimited(_)) {
+                    let table = self.context.table;
+                    note_answer(table, repository, Asked::Other, Some(&trouble), now).await?;
+                }
+                Ok(())
+            }
+            Err(TakeInError::Pass(error)) => Err(error),
+        }
+    }
+}
+
+/// The accounts that refuse us or whose rate limit lasts.
+fn skipped(troubles: &[Trouble], limited: &BTreeSet<String>) -> BTreeSet<String> {
+    let refuses = troubles.iter().filter_map(|one| match &one.scope {
+        TroubleScope::Entity(entity) => Some(account(entity)),
+        _ => None,
+    });
+    limited.iter().cloned().chain(refuses).collect()
+}
+
+/// Whether a pool may serve jobs of the repository.
+fn is_served(repository: &Entity, settings: &Settings) -> bool {
+    let name = repository.as_str();
+    settings.pools.iter().filter(|pool| pool.enabled && !pool.is_removed()).any(|pool| {
+        let owner = if pool.serves_app_owner() { &pool.app_owner } else { &pool.entity };
+        let is_owners = owner.as_ref().map_or(!pool.serves_app_owner(), |owner| owner.covers(name));
+        is_owners && pool.admits(name, None).is_ok()
+    })
+}

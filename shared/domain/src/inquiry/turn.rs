@@ -1,0 +1,187 @@
+//! Whose turn it is: repositories that are queried for queued jobs that GitHub never announced, one
+//! after the other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Entity, InstallationId};
+use crate::time::{Seconds, Time};
+
+/// Shortest time from the beginning of one round to that of the next: a few repositories are not
+/// queried every minute.
+const ROUND: Seconds = Seconds(600);
+
+/// Where a page of repositories begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// The installation whose repositories are listed.
+    pub installation: InstallationId,
+    /// The number of the page.
+    pub page: u32,
+}
+
+/// What a sweep does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing until the next round begins.
+    Wait,
+    /// List a page of repositories: the first one, or the one at this place.
+    List(Option<Place>),
+    /// Query a repository.
+    Query,
+}
+
+/// The position in the list of repositories.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Turn {
+    /// Repositories of the last page that were not queried yet, the next one last.
+    left: Vec<Entity>,
+    /// Their installation.
+    installation: Option<InstallationId>,
+    /// The next page; none at the end of a round.
+    next: Option<Place>,
+    /// When this round began.
+    began_at: Option<Time>,
+}
+
+impl Turn {
+    /// Returns what to do now. One step a sweep, so that none makes many calls.
+    #[must_use]
+    pub fn step(&self, now: Time) -> Step {
+        // A time in the future was written by a clock that was wrong.
+        let is_new = |at: Time| now >= at && !now.is_past(at, ROUND);
+        if !self.left.is_empty() {
+            Step::Query
+        } else if self.next.is_none() && self.began_at.is_some_and(is_new) {
+            Step::Wait
+        } else {
+            Step::List(self.next)
+        }
+    }
+
+    /// Notes a page that was listed: its repositories are queried next.
+    pub fn listed(
+        &mut self,
+        mut repositories: Vec<Entity>,
+        installation: Option<InstallationId>,
+        next: Option<Place>,
+        now: Time,
+    ) {
+        if self.next.is_none() {
+            self.began_at = Some(now);
+        }
+        repositories.reverse();
+        (self.left, self.installation, self.next) = (repositories, installation, next);
+    }
+
+    /// Takes the next repository that may be queried. Those before it lose their turn.
+    pub fn take(
+        &mut self,
+        may_be_queried: impl Fn(&Entity) -> bool,
+    ) -> Option<(Entity, Option<InstallationId>)> {
+        while let Some(one) = self.left.pop() {
+            if may_be_queried(&one) {
+                return Some((one, self.installation));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minute: i64) -> Time {
+        Time::from_millis(minute * 60_000)
+    }
+
+    fn named(names: &[&str]) -> Vec<Entity> {
+        names.iter().map(|name| name.parse().expect("a repository")).collect()
+    }
+
+    /// Sweeps once a minute. Each page: its repositories, and whether another one follows.
+    fn sweeps(pages: &[(&[&str], bool)], minutes: i64, refused: &str) -> Vec<String> {
+        let (mut turn, mut pages, mut done) = (Turn::default(), pages.iter().cycle(), Vec::new());
+        for minute in 0..minutes {
+            match turn.step(at(minute)) {
+                Step::Wait => {}
+                Step::List(place) => {
+                    let (names, more) = pages.next().expect("a page");
+                    let page = place.map_or(1, |place| place.page);
+                    let next = Place { installation: InstallationId(7), page: page + 1 };
+                    let next = more.then_some(next);
+                    turn.listed(named(names), Some(InstallationId(7)), next, at(minute));
+                    done.push(format!("{minute} page {page}"));
+                }
+                Step::Query => {
+                    let one = turn.take(|one| one.as_str() != refused);
+                    done.extend(one.map(|(name, _)| format!("{minute} {name}")));
+                }
+            }
+        }
+        done
+    }
+
+    #[test]
+    fn each_repository_has_its_turn() {
+        type Pages<'a> = &'a [(&'a [&'a str], bool)];
+        let twelve: Vec<String> = (0..12).map(|number| format!("a/{number}")).collect();
+        let twelve: Vec<&str> = twelve.iter().map(String::as_str).collect();
+        let cases: [(&str, Pages<'_>, i64, &[&str]); 7] = [
+            ("none", &[(&[], false)], 22, &["0 page 1", "10 page 1", "20 page 1"]),
+            ("one", &[(&["a/b"], false)], 13, &["0 page 1", "1 a/b", "10 page 1", "11 a/b"]),
+            (
+                "two pages",
+                &[(&["a/b", "a/c"], true), (&["a/d"], false)],
+                12,
+                &["0 page 1", "1 a/b", "2 a/c", "3 page 2", "4 a/d", "10 page 1", "11 a/b"],
+            ),
+            (
+                "a page of repositories that no pool serves",
+                &[(&[], true), (&["a/d"], false)],
+                4,
+                &["0 page 1", "1 page 2", "2 a/d"],
+            ),
+            (
+                "one that may not be queried",
+                &[(&["a/b", "a/no", "a/c"], false)],
+                4,
+                &["0 page 1", "1 a/b", "2 a/c"],
+            ),
+            ("only one that may not be queried", &[(&["a/no"], false)], 3, &["0 page 1"]),
+            (
+                "a long round is followed by the next one at once",
+                &[(&twelve, false), (&["a/z"], false)],
+                15,
+                &[
+                    "0 page 1",
+                    "1 a/0",
+                    "2 a/1",
+                    "3 a/2",
+                    "4 a/3",
+                    "5 a/4",
+                    "6 a/5",
+                    "7 a/6",
+                    "8 a/7",
+                    "9 a/8",
+                    "10 a/9",
+                    "11 a/10",
+                    "12 a/11",
+                    "13 page 1",
+                    "14 a/z",
+                ],
+            ),
+        ];
+        for (name, pages, minutes, expected) in cases {
+            assert_eq!(sweeps(pages, minutes, "a/no"), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_holds_no_round_up() {
+        let mut turn = Turn::default();
+        turn.listed(Vec::new(), None, None, at(100));
+        assert_eq!(turn.step(at(101)), Step::Wait);
+        assert_eq!(turn.step(at(99)), Step::List(None));
+    }
+}
