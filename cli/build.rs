@@ -1,7 +1,5 @@
 //! Puts the commit into `muster --version`: a bug report names it, and most commits share a version number.
 
-#![expect(clippy::print_stdout, reason = "a build script talks to cargo through stdout")]
-
 use std::process::Command;
 
 fn main() {

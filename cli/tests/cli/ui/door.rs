@@ -93,7 +93,7 @@ fn whoever_looks_has_the_cookie_and_comes_to_our_own_address() {
             "the same with a guessed path",
             |k| {
                 foreign_page(k);
-                k.path = "/machines".into()
+                k.path = "/machines".into();
             },
             403,
         ),
@@ -102,7 +102,7 @@ fn whoever_looks_has_the_cookie_and_comes_to_our_own_address() {
             "another user who saw the path",
             |k| {
                 other_user(k);
-                k.path = root() + "/machines"
+                k.path = root() + "/machines";
             },
             403,
         ),
