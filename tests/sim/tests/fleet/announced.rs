@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use futures_util::future::join;
+use muster_domain::ids::PoolName;
 use muster_domain::job::labels::Labels;
 use muster_sim::agenda::{MINUTE, Which};
 use muster_sim::executor::Pause;
@@ -141,7 +142,7 @@ fn minutes(bench: &Bench, case: &Case, until: u32) -> BTreeMap<u64, u32> {
         assert!(calls <= 4, "{}: {calls} calls", case.name);
         bench.change(|world| {
             for job in world.tables.jobs.values() {
-                assert_eq!(job.pool.as_ref().map(|pool| pool.as_str()), Some("small"));
+                assert_eq!(job.pool.as_ref().map(PoolName::as_str), Some("small"));
                 found.entry(job.key().job).or_insert(minute);
             }
         });
