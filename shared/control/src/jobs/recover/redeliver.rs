@@ -37,14 +37,21 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             return Ok(());
         }
         let first = match self.context.github.deliveries(None).await {
-            Ok(page) => page.unwrap_or_default(),
+            Ok(page) => Some(page.unwrap_or_default()),
             Err(trouble) => {
                 self.failed_call("deliveries could not be listed", &trouble);
-                return Ok(());
+                None
             }
         };
+        let is_first = stored.is_none();
         let mut run = Run::new(self, stored, known, now);
-        match run.read(&first).await {
+        let done = match first {
+            Some(first) => run.read(&first).await,
+            // However long GitHub does not answer, the first round begins here.
+            None if is_first => run.save().await,
+            None => Ok(()),
+        };
+        match done {
             // Another sweep redelivers at the same time.
             Err(CommitError::Conflict) => Ok(()),
             done => Ok(done?),
