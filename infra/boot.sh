@@ -1,27 +1,39 @@
 #!/usr/bin/env bash
 # Muster's user data: unpacks infra/machine, starts it, and ends.
 #
-# It stands in the launch template behind a header that exports MUSTER_RUNNER_API, MUSTER_REGION and MUSTER_STACK.
-# cloud-init runs it as root, at a machine's first boot and no other. It holds no secret: the runner API knows the machine
-# by the signature of its own role. From `systemctl start` on, machine/muster.service sees to everything, the end included.
+# The launch template contains it, after a header that exports MUSTER_RUNNER_API, MUSTER_REGION and MUSTER_STACK.
+# It runs as root, only at a machine's first boot. It contains no secret: the runner API identifies the machine by the signature
+# of its role. After `systemctl start`, machine/muster.service is responsible, including for the end.
 #
-# Optional: what machine/machine.py, machine/prepare.sh and machine/agent.sh name, MUSTER_HOME, MUSTER_UNITS, MUSTER_PER_BOOT,
-# MUSTER_MAX_LIFETIME_SECONDS, MUSTER_LIFETIME_GRACE_SECONDS.
+# Optional settings: those of the programs in machine/, MUSTER_HOME, MUSTER_UNITS, MUSTER_MAX_LIFETIME_SECONDS,
+# MUSTER_LIFETIME_GRACE_SECONDS.
 set -euo pipefail
-# There is nobody yet who could tell, and nothing to wait for.
+# A failure here cannot be reported, because the supervisor does not run yet: the machine shuts down.
 trap '[ "$?" = 0 ] || until shutdown -h now; do sleep 5; done' EXIT
 
-# In memory: a machine that boots again has none of it.
+# In memory, so it does not survive a reboot.
 home=${MUSTER_HOME:-/run/muster}
 units=${MUSTER_UNITS:-/run/systemd/system}
-per_boot=${MUSTER_PER_BOOT:-/var/lib/cloud/scripts/per-boot}
+guard=${MUSTER_UNITS:-/etc/systemd/system}
+# Some images run user data at every boot.
+[ ! -e "$guard/muster-guard.service" ] || exit 1
 umask 022
-mkdir -p "$home" "$units" "$per_boot"
-# What is in this folder cloud-init runs at each boot that begins after now: a second one ends the machine.
-printf '#!/bin/sh\nshutdown -h now\n' >"$per_boot/muster"
-chmod 755 "$per_boot/muster"
+mkdir -p "$home" "$units" "$guard/sysinit.target.wants"
+# A second boot shuts the machine down, before any other service starts. At the first boot the condition is false.
+cat >"$guard/muster-guard.service" <<UNIT
+[Unit]
+Description=Muster: a second boot powers off
+DefaultDependencies=no
+ConditionPathExists=!$home
+SuccessAction=poweroff
+FailureAction=poweroff
+[Service]
+Type=oneshot
+ExecStart=/bin/true
+UNIT
+ln -sf ../muster-guard.service "$guard/sysinit.target.wants/"
 
-# What infra/sync-boot packed: cloud-init is Python, so that is there.
+# Unpacks the files that infra/sync-boot packed. cloud-init is written in Python, so Python is installed.
 python3 -I -c 'import base64, json, lzma, sys
 packed = base64.b85decode(sys.stdin.read().replace("\n", ""))
 for name, text in json.loads(lzma.decompress(packed)).items():
@@ -35,5 +47,5 @@ for unit in muster.service muster-runner.service; do
     -e "s|^User=.*|User=${MUSTER_RUNNER_USER:-runner}|; s|^RuntimeMaxSec=.*|RuntimeMaxSec=$life|" "$home/$unit" >"$units/$unit"
 done
 systemctl daemon-reload
-# It is not waited for: cloud-init ends, and with it whatever waits for that.
+# Does not wait, so that cloud-init ends, and the units that wait for cloud-init can start.
 systemctl start --no-block muster.service

@@ -1,4 +1,4 @@
-"""Which crates are in a program: as a CycloneDX bill of materials, and as the licence texts that go with it."""
+"""Lists the crates in a program, as a CycloneDX bill of materials and as licence texts."""
 
 import json
 import pathlib
@@ -13,10 +13,10 @@ def cargo(*arguments):
 
 
 def resolve(programs, triple):
-    """The crates from registries that are linked into the programs on one platform, by name and version.
+    """Returns the registry crates that are linked into the programs on one platform, by name and version.
 
-    `cargo tree` says which, since it knows the features that a build of these programs has; `cargo metadata` unites those
-    of the whole workspace, and says what each crate is.
+    `cargo tree` selects them, because it uses the features of a build of these programs; `cargo metadata`, which combines
+    the features of the whole workspace, describes each crate.
     """
     chosen = [f"--package={program}" for program in programs]
     tree = cargo("tree", *chosen, "--target", triple, "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}")
@@ -28,12 +28,12 @@ def resolve(programs, triple):
 
 
 def licence_of(crate):
-    # Cargo's older form of OR.
+    # Cargo's older syntax for OR.
     return (crate["license"] or "see its licence file").replace("/", " OR ")
 
 
 def bill(crates, version):
-    """CycloneDX 1.5 (ECMA-424): the crates as components, with their package URLs."""
+    """Returns the crates as CycloneDX 1.5 (ECMA-424) components, with their package URLs."""
     components = [
         {
             "type": "library",
@@ -50,7 +50,7 @@ def bill(crates, version):
 
 
 def licences(crates):
-    """Each crate with its licence, then each licence text once, with the crates that carry it."""
+    """Returns a text: each crate with its licence, then each licence text once, with the crates that use it."""
     lines = ["Muster is made with the crates below, under these licences.", ""]
     texts = {}
     for crate in crates:

@@ -1,4 +1,4 @@
-# Sourced by the scripts that run many steps: each is named and timed, and the first that fails ends the script.
+# Sourced by scripts that run many steps: names and times each step, and ends the script at the first that fails.
 
 begun_all=$SECONDS
 summary=()
@@ -15,7 +15,7 @@ step() {
     summary+=("$(printf '%5d s  %s' $((SECONDS - begun)) "$name")")
 }
 
-# How long each step took.
+# Prints how long each step took.
 steps_done() {
     printf '\n'
     printf '%s\n' "${summary[@]}"

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use muster_api::{MIN_REASON, is_reason};
 use muster_domain::ids::{Entity, PoolName};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date};
@@ -14,14 +15,14 @@ use crate::app::{Host, Login, Owner};
 use crate::simulate::Trial;
 use crate::words::{read_pause, read_span};
 
-/// Operate a Muster stack: see what is waiting and why, what is running, and delete what should not be.
+/// Operate a Muster stack, which runs each GitHub Actions job on an EC2 machine that it launches for that job.
 ///
-/// NAME is anything that identifies a job or a machine: an instance name, an EC2 instance ID, a runner name, a job key,
-/// or the URL of a job or run on GitHub.
+/// An instance is Muster's record of one machine. Where a command takes a NAME, any of these works: an instance name, an
+/// EC2 instance ID, a runner name, or the URL of a job or run on GitHub.
 ///
 /// Output goes to stdout, everything else to stderr. When piped, tables are tab-separated.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "muster", version = env!("MUSTER_VERSION"), max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "muster", version = env!("MUSTER_VERSION"), max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Muster {
     #[command(flatten)]
     pub global: Global,
@@ -30,14 +31,21 @@ pub struct Muster {
     pub command: Option<Command>,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 refused or failed, 2 usage error, 3 doctor found an error, 4 missing credentials or \
+const AFTER_HELP: &str = "Examples:
+  muster explain https://github.com/acme/app/actions/runs/9912/job/5511   Explain why a job waits
+  muster doctor                                                           Find out why no job starts
+  muster pause launches --for 2h --reason \"new network\"                  Resumes automatically
+
+Run muster COMMAND --help for a command's options.
+
+Exit codes: 0 success, 1 refused or failed, 2 usage error, 3 doctor found an error, 4 missing credentials or \
      permission";
 
 /// Options that every command accepts.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// Stack name [default: $MUSTER_STACK, else "muster", else the only stack in the region]
+    /// Stack name [default: $MUSTER_STACK, else "muster", else the only Muster stack in the region]
     #[arg(long, global = true, env = "MUSTER_STACK", hide_env = true)]
     pub stack: Option<String>,
     /// AWS profile [default: same as the AWS CLI]
@@ -46,10 +54,10 @@ pub struct Global {
     /// AWS region [default: same as the AWS CLI]
     #[arg(long, global = true)]
     pub region: Option<String>,
-    /// Endpoint to use instead of AWS, such as the local stack's [default: same as the AWS CLI]
+    /// Endpoint to use instead of AWS, for example of `make up` [default: same as the AWS CLI]
     #[arg(long, global = true, value_name = "URL")]
     pub endpoint_url: Option<String>,
-    /// Print the raw response as JSON
+    /// Print the response of the stack as JSON
     #[arg(long, global = true)]
     pub json: bool,
     /// Colour the output; auto: on a terminal, unless `NO_COLOR` is set
@@ -76,7 +84,7 @@ pub enum Command {
     Status,
     /// Find out why jobs do not start, with a fix for each problem
     Doctor(Doctor),
-    /// List waiting jobs with the reason; jobs no pool serves; jobs awaiting approval
+    /// List waiting jobs and why they wait, including those that no pool serves or that await approval on GitHub
     Jobs {
         #[command(flatten)]
         listing: Listing,
@@ -97,7 +105,7 @@ pub enum Command {
         #[arg(long)]
         state: Option<String>,
     },
-    /// Show one instance: history, next step, and who ordered what
+    /// Show one instance: history, next step, and who requested which action
     Show {
         /// Any name of an instance or of its job
         name: String,
@@ -181,7 +189,7 @@ pub enum Command {
     ///
     /// Refused while a job runs on the machine. Once accepted, no job can start on it, and the reaper does the rest.
     Delete(Delete),
-    /// Pause launches, deletes, or launches of single pools
+    /// Pause all launches, the launches of some pools, or all deletes; running jobs continue
     Pause {
         #[command(flatten)]
         switch: Switch,
@@ -370,11 +378,18 @@ pub struct Listing {
     pub limit: Option<u32>,
 }
 
+fn read_reason(text: &str) -> Result<String, String> {
+    match is_reason(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a reason has at least {MIN_REASON} characters")),
+    }
+}
+
 /// Who gives an order, and why: recorded in the audit log.
 #[derive(Clone, Debug, Args)]
 pub struct Order {
-    /// Reason, recorded in the audit log
-    #[arg(long)]
+    /// Reason, recorded in the audit log (at least 5 characters)
+    #[arg(long, value_parser = read_reason)]
     pub reason: Option<String>,
     /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]

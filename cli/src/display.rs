@@ -1,12 +1,12 @@
-//! Text of others on a screen: which characters are never displayed, and how many columns the rest takes.
+//! Makes untrusted text safe to display: which characters are never displayed, and how many columns the others need.
 //!
-//! Anyone who can start a workflow chooses the names of jobs; EC2, GitHub and any host word their errors. A terminal obeys
-//! some of these characters, and others hide or reorder what is next to them.
+//! Anyone who can start a workflow chooses the names of jobs, and errors of EC2, GitHub and other hosts are free text.
+//! A terminal interprets some characters as commands, and others hide or reorder the text next to them.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Whether a character is never displayed, neither on a terminal nor on a page: the C0 and C1 controls, DEL, the marks of
-/// writing direction, line separators, and everything that has no glyph.
+/// Returns whether a character is never displayed, neither on a terminal nor on a page: the C0 and C1 controls, DEL,
+/// marks of writing direction, line separators, and all characters without a glyph.
 /// Source: unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt, `Default_Ignorable_Code_Point`
 #[must_use]
 pub fn is_hidden(one: char) -> bool {
@@ -19,10 +19,10 @@ pub fn is_hidden(one: char) -> bool {
                 | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text with `mark` in place of each hidden character.
+/// Returns the text with `mark` in place of each hidden character.
 ///
-/// A joiner or a variation selector after a symbol belongs to an emoji and is left out: terminals disagree on the width of
-/// what it makes.
+/// A joiner or a variation selector after a symbol is part of an emoji and is removed, because terminals disagree on
+/// the width of the result.
 #[must_use]
 pub fn marked(text: &str, mark: char) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -41,19 +41,19 @@ fn is_symbol(one: char) -> bool {
     !one.is_ascii() && !one.is_alphanumeric()
 }
 
-/// One line that is safe on a terminal.
+/// Returns the text as one line that is safe on a terminal.
 #[must_use]
 pub fn clean(text: &str) -> String {
     marked(text, ' ')
 }
 
-/// Several lines that are safe on a terminal.
+/// Returns the text as lines that are safe on a terminal.
 #[must_use]
 pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// A page that is safe on a terminal: its colours stay, and no other sequence does.
+/// Returns a page that is safe on a terminal: colours are kept, all other escape sequences are removed.
 #[must_use]
 pub fn clean_page(page: &str) -> String {
     let mut parts = page.split('\u{1b}');
@@ -74,7 +74,7 @@ pub fn clean_page(page: &str) -> String {
     text
 }
 
-/// What follows an escape character, where that is a colour: `[31m`, and the rest.
+/// Splits off a colour sequence after an escape character: `[31m`, and the rest.
 /// Source: ECMA-48, 8.3.117
 fn colour(text: &str) -> Option<(&str, &str)> {
     let parameters = text.strip_prefix('[')?;
@@ -82,7 +82,7 @@ fn colour(text: &str) -> Option<(&str, &str)> {
     parameters[end..].starts_with('m').then(|| text.split_at(end + 2))
 }
 
-/// The same JSON with each hidden character as an escape. JSON allows most of them in strings as they are.
+/// Returns the same JSON with each hidden character escaped. JSON allows most of them unescaped in strings.
 #[must_use]
 pub fn escaped_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
@@ -99,13 +99,13 @@ pub fn escaped_json(json: &str) -> String {
     text
 }
 
-/// How many columns of a terminal a text takes.
+/// Returns the number of terminal columns that a text needs.
 #[must_use]
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The beginning of a text that fits into so many columns. A character of two columns is not halved.
+/// Returns the longest beginning of a text that fits into a number of columns. A character of two columns is not split.
 #[must_use]
 pub fn fitted(text: &str, columns: usize) -> &str {
     let mut used = 0;
@@ -122,7 +122,7 @@ pub fn fitted(text: &str, columns: usize) -> &str {
 mod tests {
     use super::*;
 
-    /// Each kind that is never displayed, by its first and last character.
+    /// Each kind of hidden character, by its first and last one.
     const HIDDEN: [(&str, char, char); 23] = [
         ("C0 controls", '\u{0}', '\u{1f}'),
         ("DEL and the C1 controls", '\u{7f}', '\u{9f}'),
@@ -203,7 +203,7 @@ mod tests {
             assert_eq!(width(text), columns, "{text}");
             assert_eq!(fitted(text, 5), in_five, "{text}");
         }
-        // Emoji of several characters: without what joins them they are as wide everywhere.
+        // Emoji of several characters have the same width everywhere once their joiners are removed.
         for (text, shown, columns) in [
             ("👩\u{200d}💻 x", "👩💻 x", 6),
             ("⚙\u{fe0f} x", "⚙ x", 3),

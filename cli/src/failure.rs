@@ -1,57 +1,58 @@
-//! What goes wrong, in sentences that say what to do, and its exit code.
+//! Errors of the command, their messages, and their exit codes.
 
 use muster_domain::pool_file::Problem;
 use serde_json::{Value, json};
 
-/// The exit code of wrong use; clap's own.
+/// The exit code of wrong usage, as in clap.
 pub const USAGE: u8 = 2;
 
-/// The exit code of `doctor` when it found an error.
+/// The exit code of `doctor` if it found an error.
 const UNWELL: u8 = 3;
 
-/// Why something was not done.
+/// An error of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No credentials were found, or they do not hold any more.
+    /// No credentials were found, or they are invalid or expired.
     NoCredentials { profile: Option<String>, why: Option<String> },
-    /// Which region?
+    /// No region is set.
     NoRegion,
-    /// The function is not there. `stacks` is what is; none when that may not be asked.
+    /// The function does not exist. `stacks` lists the region's stacks; `None` if listing is not
+    /// permitted.
     NoFunction { stack: String, region: String, stacks: Option<Vec<String>> },
-    /// IAM says no.
+    /// IAM denied the call to the function.
     Denied { function: String, said: String },
-    /// The address does not answer.
+    /// An address cannot be reached.
     Unreachable { address: String, why: String },
-    /// Lambda or GitHub answered something else.
+    /// Lambda or GitHub returned an unexpected status.
     Answered { who: String, status: u16, said: String },
-    /// A service of AWS says no. `action` is what IAM calls the call.
+    /// An AWS service returned an error. `action` is the call's name in IAM.
     Service { action: String, code: String, said: String },
-    /// The function did not end in time.
+    /// The function timed out.
     NoAnswer { function: String },
-    /// The function ended without an answer.
+    /// The function failed without an answer.
     Broke { function: String, said: String },
-    /// The function says no.
+    /// The function refused the request.
     Refused { code: String, message: String, problems: Vec<Problem> },
-    /// The answer is of another release.
+    /// The answer has an unknown form, such as that of a different release.
     Unreadable { what: &'static str, why: String },
-    /// The name stands for nothing.
+    /// The name matches nothing.
     Unknown(String),
-    /// Wrong use that clap does not see.
+    /// Wrong usage that clap does not detect.
     Usage(String),
-    /// A file.
+    /// A file cannot be read or used.
     File { path: String, why: String },
-    /// The person said no.
+    /// The user declined the confirmation.
     NotConfirmed,
-    /// The person stopped it.
+    /// The user interrupted the command.
     Interrupted,
-    /// What was watched ended, and not well.
+    /// Something that was watched or awaited ended badly.
     Ended(String),
-    /// Something keeps jobs from starting; the page that says so.
+    /// `doctor` found an error; the text is its page.
     Unwell(String),
 }
 
 impl Failure {
-    /// The process's exit code.
+    /// Returns the process's exit code.
     #[must_use]
     pub fn exit(&self) -> u8 {
         match self {
@@ -75,7 +76,7 @@ impl Failure {
         }
     }
 
-    /// IAM says no. EC2 and SNS have words of their own for it.
+    /// Returns whether IAM denied the call. EC2 and SNS have their own codes for that.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         let Self::Service { code, .. } = self else { return matches!(self, Self::Denied { .. }) };
@@ -88,7 +89,7 @@ impl Failure {
         )
     }
 
-    /// There is no such thing in AWS.
+    /// Returns whether the AWS resource does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         let Self::Service { code, .. } = self else { return false };
@@ -98,7 +99,7 @@ impl Failure {
         )
     }
 
-    /// AWS had enough for now.
+    /// Returns whether AWS throttled the call.
     #[must_use]
     pub fn is_throttled(&self) -> bool {
         let Self::Service { code, .. } = self else { return false };
@@ -108,7 +109,7 @@ impl Failure {
         )
     }
 
-    /// A word for programs.
+    /// Returns the error code for programs.
     #[must_use]
     pub fn code(&self) -> &str {
         match self {
@@ -136,7 +137,7 @@ impl Failure {
         }
     }
 
-    /// For people.
+    /// Returns the message for people.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
@@ -146,46 +147,52 @@ impl Failure {
                     None => (String::new(), String::new()),
                 };
                 let first = match why {
-                    Some(why) => format!("The AWS credentials{of} do not hold: {why}.\n"),
+                    Some(why) => {
+                        format!("Your AWS credentials{of} are invalid or expired: {why}.\n")
+                    }
                     None => format!("No AWS credentials were found{of}. "),
                 };
                 format!("{first}Log in: aws sso login{with}, or set up: aws configure{with}")
             }
             Self::NoRegion => {
-                "No AWS region is set. Give --region, or set AWS_REGION or the profile's region."
+                "No AWS region is set. Pass --region, or set AWS_REGION or the profile's region."
                     .to_owned()
             }
             Self::NoFunction { stack, region, stacks } => {
                 let here = match stacks.as_deref() {
                     None => String::new(),
-                    Some([]) => " There is no other stack of Muster either.".to_owned(),
-                    Some(names) => format!(" Here are: {}.", names.join(", ")),
+                    Some([]) => " There is no other Muster stack there.".to_owned(),
+                    Some(names) => format!(" Stacks there: {}.", names.join(", ")),
                 };
                 format!(
-                    "There is no stack {stack:?} in {region}.{here} Give --stack, --region or --profile."
+                    "There is no stack {stack:?} in {region}.{here} Pass --stack, --region or \
+                    --profile."
                 )
             }
             Self::Denied { function, said } => format!(
-                "You may not call {function}: an operator needs lambda:InvokeFunction on it.\nAWS says: {said}"
+                "You have no permission to call {function}: an operator needs \
+                lambda:InvokeFunction on it.\nAWS: {said}"
             ),
-            Self::Unreachable { address, why } => format!("{address} cannot be reached: {why}"),
-            Self::Answered { who, status, said } => format!("{who} answers {status}: {said}"),
+            Self::Unreachable { address, why } => format!("Cannot reach {address}: {why}"),
+            Self::Answered { who, status, said } => format!("{who} returned {status}: {said}"),
             Self::Service { action, said, .. } if self.is_denied() => {
-                format!("You may not do that: it needs {action}.\nAWS says: {said}")
+                format!("Access denied: this needs {action}.\nAWS: {said}")
             }
             Self::Service { action, code, said } => {
-                format!("AWS answers {action} with {code}: {said}")
+                format!("{action} failed with {code}: {said}")
             }
             Self::NoAnswer { function } => format!(
-                "{function} did not answer in time. Whether an order was taken is not known; look with: muster list"
+                "{function} did not answer in time. It is unknown whether the change was made; \
+                check with: muster list"
             ),
             Self::Broke { function, said } => format!(
-                "{function} ended without an answer: {said}\nIts log says why: muster logs admin"
+                "{function} failed without an answer: {said}\nIts log shows why: muster logs admin"
             ),
             Self::Refused { code, message, problems } => {
                 let asked = match code.as_str() {
                     "bad_request" | "bad_version" => {
-                        "\nThe stack may run another release than this command: muster status says which."
+                        "\nThe stack may run a different release than this command: muster status \
+                        shows which."
                     }
                     _ => "",
                 };
@@ -193,8 +200,8 @@ impl Failure {
                 format!("{message}{}{asked}", lines.collect::<String>())
             }
             Self::Unreadable { what, why } => format!(
-                "The stack's answer to {what} is not one that this command knows ({why}). Use the command of the stack's \
-                 release, or look at it with --json."
+                "This command does not understand the stack's answer to {what} ({why}). Use the \
+                command of the stack's release, or show the answer with --json."
             ),
             Self::Unknown(why) | Self::Usage(why) | Self::Ended(why) => why.clone(),
             Self::File { path, why } => format!("{path}: {why}"),
@@ -204,7 +211,7 @@ impl Failure {
         }
     }
 
-    /// In the form of the admin function's own errors.
+    /// Returns the error in the form of the admin function's errors.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut error = json!({ "code": self.code(), "message": self.sentence() });
@@ -214,6 +221,6 @@ impl Failure {
                 error["errors"] = json!(problems);
             }
         }
-        json!({ "version": muster_control::admin::VERSION, "ok": false, "error": error })
+        json!({ "version": muster_api::VERSION, "ok": false, "error": error })
     }
 }

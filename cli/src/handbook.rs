@@ -1,4 +1,4 @@
-//! What `docs/alarms` says of the alarms. The pages go with the command.
+//! The pages of `docs/alarms`, compiled into the command.
 
 macro_rules! pages {
     ($($name:literal),+ $(,)?) => {
@@ -6,7 +6,8 @@ macro_rules! pages {
     };
 }
 
-/// The alarms of the template, by their names without the stack's; a test compares.
+/// The pages by alarm name, without the stack's name. A test compares the names with the
+/// template's.
 const PAGES: [(&str, &str); 26] = pages![
     "api-5xx",
     "api-refused",
@@ -37,7 +38,7 @@ const PAGES: [(&str, &str); 26] = pages![
 ];
 const FIRST: &str = "Look first: ";
 
-/// What an alarm asks of whoever is called: paragraphs, and rows of lists, which begin with `- `.
+/// Returns an alarm's page as paragraphs and list items, which begin with `- `.
 #[must_use]
 pub fn alarm(name: &str, stack: &str) -> Option<Vec<String>> {
     let (_, page) = PAGES.iter().find(|(known, _)| *known == name)?;
@@ -57,7 +58,7 @@ pub fn alarm(name: &str, stack: &str) -> Option<Vec<String>> {
     Some(told.iter().map(|part| plain(part).replace("$STACK", stack)).collect())
 }
 
-/// The first sentence of what to look at.
+/// Returns the first sentence of the page's "Look first".
 #[must_use]
 pub fn first(name: &str, stack: &str) -> Option<String> {
     let told = alarm(name, stack)?;
@@ -65,7 +66,7 @@ pub fn first(name: &str, stack: &str) -> Option<String> {
     Some(first_sentence(look).to_owned())
 }
 
-/// The first sentence of a paragraph.
+/// Returns the first sentence of a paragraph.
 #[must_use]
 pub fn first_sentence(text: &str) -> &str {
     let ends = text.match_indices(". ").map(|(at, _)| at);
@@ -74,8 +75,8 @@ pub fn first_sentence(text: &str) -> &str {
     ends.filter(|at| text[..*at].len() > 20).find(begins).map_or(text, |at| &text[..=at])
 }
 
-/// Without what Markdown needs: links lose their addresses, and words their weight. Between
-/// backticks stands a command's own text.
+/// Removes Markdown: links lose their addresses, and bold text its marks. Text between backticks
+/// stays as it is.
 fn plain(text: &str) -> String {
     let pieces = text.split('`').enumerate().map(|(index, piece)| {
         if index % 2 == 1 { piece.to_owned() } else { without_addresses(&piece.replace("**", "")) }
@@ -101,7 +102,7 @@ fn without_addresses(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The template names the alarms, and this command finds them by those names.
+    /// The template names the alarms; this command finds pages by those names.
     const TEMPLATE: &str = include_str!("../../template.yaml");
 
     #[test]
@@ -136,7 +137,10 @@ mod tests {
     #[test]
     fn a_page_is_text() {
         let told = alarm("delete-stuck", "ci").unwrap_or_default();
-        assert!(told.contains(&"- GitHub refuses us → entity-unhealthy.".to_owned()), "{told:?}");
+        assert!(
+            told.contains(&"- GitHub refuses Muster's credentials → entity-unhealthy.".to_owned()),
+            "{told:?}"
+        );
         assert_eq!(alarm("nothing", "ci"), None);
         assert_eq!(plain("**a** [b](c), `[d](e)` [f](g) [h"), "a b, `[d](e)` f [h");
     }

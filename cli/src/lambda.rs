@@ -1,4 +1,4 @@
-//! What AWS and GitHub answer, taken apart. Who calls them is the binary's matter.
+//! Interprets the answers of AWS and GitHub. The binary makes the calls.
 
 use muster_sigv4::Call;
 use serde_json::{Map, Value};
@@ -6,35 +6,35 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 use crate::xml;
 
-/// An answer, whatever it is.
+/// An HTTP answer.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// HTTP's status.
+    /// The HTTP status.
     pub status: u16,
-    /// `x-amzn-errortype`: what went wrong.
+    /// The header `x-amzn-errortype`: the error's code.
     pub error_type: Option<String>,
-    /// `x-amz-function-error`: the function ended without an answer.
+    /// The header `x-amz-function-error`: the function failed without an answer.
     pub function_error: Option<String>,
-    /// AWS's or GitHub's id of the request.
+    /// AWS's or GitHub's request ID.
     pub request_id: Option<String>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Called {
     /// The function's answer.
     Answer(Value),
-    /// There is no such function.
+    /// The function does not exist.
     NoFunction,
-    /// AWS does not take the credentials; its sentence.
+    /// AWS rejects the credentials; its message.
     NoCredentials(String),
-    /// Anything else.
+    /// Any other failure.
     Failed(Failure),
 }
 
-/// Lambda's answer to an Invoke.
+/// Interprets Lambda's answer to an Invoke.
 /// Source: docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
 #[must_use]
 pub fn invoked(function: &str, answer: &Answer) -> Called {
@@ -66,7 +66,7 @@ pub fn invoked(function: &str, answer: &Answer) -> Called {
     }
 }
 
-/// A service's answer to an operation, in JSON or XML. `action` is what IAM calls it: `logs:FilterLogEvents`.
+/// Interprets a service's answer, in JSON or XML. `action` is the operation's IAM name, such as `logs:FilterLogEvents`.
 #[must_use]
 pub fn served(action: &str, answer: &Answer) -> Called {
     if answer.status < 300 {
@@ -87,7 +87,7 @@ pub fn served(action: &str, answer: &Answer) -> Called {
     Called::Failed(Failure::Service { action: action.to_owned(), code, said })
 }
 
-/// What IAM calls an operation.
+/// Returns the IAM name of an operation.
 #[must_use]
 pub fn action(call: &Call) -> String {
     let service = if call.service == "monitoring" { "cloudwatch" } else { &call.service };
@@ -103,7 +103,7 @@ pub fn action(call: &Call) -> String {
     format!("{service}:{operation}")
 }
 
-/// Lambda has paths in place of names.
+/// Returns the name of a Lambda operation, which requests identify by path.
 fn of_lambda(path: &str) -> &'static str {
     match path {
         path if path.ends_with("/account-settings") => "GetAccountSettings",
@@ -115,7 +115,7 @@ fn of_lambda(path: &str) -> &'static str {
     }
 }
 
-/// A body that is JSON, XML or nothing.
+/// Parses a body that is JSON, XML or empty.
 fn body(body: &[u8]) -> Result<Value, String> {
     match body.first() {
         None => Ok(Value::Object(Map::new())),
@@ -126,10 +126,10 @@ fn body(body: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// The code and the sentence of a service's error.
+/// Returns the code and the message of a service's error.
 fn refusal(answer: &Answer) -> (String, String) {
     let body = body(&answer.body).unwrap_or_default();
-    // XML: EC2 has a list of errors with one in it, the others have one.
+    // In XML, EC2 returns a list with one error; other services return one error.
     let [one, of_ec2] = ["/Error", "/Errors/Error"].map(|path| body.pointer(path));
     let error = one.or(of_ec2).unwrap_or(&body);
     let text = |name: &str| error[name].as_str().map(str::to_owned);
@@ -160,7 +160,7 @@ fn is_of_credentials(code: &str) -> bool {
     )
 }
 
-/// The runtime's report of a function that ended early.
+/// Interprets the runtime's report of a function that failed.
 fn broke(function: &str, report: &Value) -> Failure {
     let function = function.to_owned();
     let said = report["errorMessage"].as_str().unwrap_or("no reason is given").to_owned();
@@ -170,7 +170,7 @@ fn broke(function: &str, report: &Value) -> Failure {
     Failure::Broke { function, said }
 }
 
-/// The stacks of Muster among the functions of a region: each has an admin function and a reaper.
+/// Returns the Muster stacks among a region's functions: each has an admin function and a reaper.
 #[must_use]
 pub fn stacks(functions: &[String]) -> Vec<String> {
     let names = functions.iter().filter_map(|name| name.strip_suffix("-admin"));
@@ -178,10 +178,10 @@ pub fn stacks(functions: &[String]) -> Vec<String> {
     names.filter(is_stack).map(str::to_owned).collect()
 }
 
-/// GitHub's answer to a GET; none for what it does not show.
+/// Interprets GitHub's answer to a GET; `None` for a 404.
 ///
 /// # Errors
-/// Everything but an answer and a 404.
+/// Fails on any other status.
 pub fn github(host: &str, answer: &Answer) -> Result<Option<Value>, Failure> {
     let body = serde_json::from_slice::<Value>(&answer.body);
     match (answer.status, body) {
@@ -302,6 +302,6 @@ mod tests {
         assert_eq!(told(404, "{}"), Ok(None));
         let refused =
             told(401, r#"{"message":"Bad credentials"}"#).map_err(|failure| failure.sentence());
-        assert_eq!(refused, Err("github.com answers 401: Bad credentials".to_owned()));
+        assert_eq!(refused, Err("github.com returned 401: Bad credentials".to_owned()));
     }
 }

@@ -1,6 +1,8 @@
-//! `muster`, the operator's command, without its clients: arguments become requests, answers become text. What is shown
-//! and asked is decided here; [`session::World`] is all that it knows of AWS, GitHub and the person.
+//! `muster`, the operator's command, without its clients: it turns arguments into requests, and
+//! answers into text. It decides what to show and what to ask the user, and reaches AWS, GitHub and
+//! the user only through [`session::World`].
 
+pub mod alarms;
 pub mod app;
 pub mod args;
 pub mod display;
@@ -17,6 +19,7 @@ pub mod redact;
 pub mod session;
 pub mod setup;
 pub mod simulate;
+pub mod sources;
 pub mod table;
 pub mod ui;
 pub mod views;

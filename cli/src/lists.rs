@@ -1,31 +1,31 @@
-//! Lists that come page by page, as one.
+//! Joins paginated lists into one.
 
 use serde_json::{Value, json};
 
-/// Most rows that a page is asked for: the function's own bound.
+/// Maximum number of rows that a page may request; the function's own limit.
 pub const MOST: u32 = 5_000;
-/// What is a list in such an answer.
+/// The fields of an answer that are lists.
 const LISTS: [&str; 5] = ["instances", "unreadable", "jobs", "unserved", "waiting_for_approval"];
-/// What `limit` counts.
+/// The fields whose rows `limit` counts.
 const ROWS: [&str; 4] = ["instances", "jobs", "unserved", "waiting_for_approval"];
 
-/// A list whose pages are being asked for.
+/// A list that is being read page by page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pages {
     request: Value,
-    /// How many rows are still wanted; none: all.
+    /// Number of rows still to read; `None` for all.
     left: Option<u32>,
     whole: Option<Value>,
 }
 
 impl Pages {
-    /// The list that this asks for: at most so many rows, or all of them.
+    /// Creates a list for a request, with a maximum number of rows or all of them.
     #[must_use]
     pub const fn new(request: Value, most: Option<u32>) -> Self {
         Self { request, left: most, whole: None }
     }
 
-    /// What is to be asked next.
+    /// Returns the request for the next page.
     #[must_use]
     pub fn request(&self) -> Value {
         let mut request = self.request.clone();
@@ -33,7 +33,7 @@ impl Pages {
         request
     }
 
-    /// Adds an answer. Whether another page is wanted, and there is one.
+    /// Adds an answer. Returns whether there is a next page to request.
     pub fn add(&mut self, answer: Value) -> bool {
         let rows: usize =
             ROWS.iter().filter_map(|list| answer[list].as_array()).map(Vec::len).sum();
@@ -49,14 +49,14 @@ impl Pages {
         goes_on
     }
 
-    /// All that was answered, as if it were one answer.
+    /// Returns all pages as one answer.
     #[must_use]
     pub fn into_answer(self) -> Value {
         self.whole.unwrap_or_default()
     }
 }
 
-/// The later answer, with the rows of both. A record that cannot be read may stand on two pages.
+/// Appends the rows of a later page. An unreadable record may be on two pages.
 fn joined(whole: Value, mut later: Value) -> Value {
     for list in LISTS {
         let Some(Value::Array(mut rows)) = whole.get(list).cloned() else { continue };
@@ -74,7 +74,7 @@ fn joined(whole: Value, mut later: Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Seven rows, three a page at most.
+    /// Seven rows, at most three per page.
     fn answer(request: &Value) -> Value {
         let from = request["page"].as_str().map_or(0, |page| page.parse().expect("a page"));
         let limit = request["limit"].as_u64().expect("a limit").min(3);
@@ -112,5 +112,25 @@ mod tests {
         let answer = json!({ "jobs": [1], "next": "a" });
         assert!(pages.add(answer.clone()));
         assert!(!pages.add(answer));
+    }
+
+    #[test]
+    fn every_kind_of_row_counts_and_every_list_is_joined() {
+        let first =
+            json!({ "jobs": [1], "unserved": [2], "waiting_for_approval": [3], "next": "a" });
+        let second = json!({ "jobs": [], "unserved": [4], "waiting_for_approval": [5, 6] });
+        for (most, goes_on, limit) in [(None, true, 5_000), (Some(3), false, 0), (Some(4), true, 1)]
+        {
+            let mut pages = Pages::new(json!({ "action": "jobs" }), most);
+            assert_eq!(pages.add(first.clone()), goes_on, "{most:?}");
+            assert_eq!(pages.request()["limit"], json!(limit), "{most:?}");
+        }
+        let mut pages = Pages::new(json!({ "action": "jobs" }), None);
+        assert!(pages.add(first) && !pages.add(second));
+        let joined = json!({ "jobs": [1], "unserved": [2, 4], "waiting_for_approval": [3, 5, 6], "next": null });
+        let mut answer = pages.into_answer();
+        answer["next"] = Value::Null;
+        assert_eq!(answer, joined);
+        assert_eq!(Pages::new(json!({}), Some(6_000)).request()["limit"], json!(MOST));
     }
 }

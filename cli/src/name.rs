@@ -1,37 +1,37 @@
-//! What a person has of a job or an instance.
+//! Parses the names and URLs by which people refer to jobs and instances.
 
 use muster_domain::ids::JobKey;
 
-/// A name, read.
+/// A parsed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// Muster's own key of a job.
+    /// Muster's key of a job.
     Job(JobKey),
-    /// A page of GitHub.
+    /// The URL of a page on GitHub.
     Address(Address),
-    /// An instance, a machine or a runner.
+    /// The name of an instance, a machine or a runner.
     Instance(String),
 }
 
-/// A job or a run at GitHub.
+/// The URL of a job or a run on GitHub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// `github.com` or a server, with its port where the address names one; lower case.
+    /// `github.com` or a server, in lower case, with its port if the URL has one.
     pub host: String,
     /// `owner/repo`
     pub repository: String,
-    /// The run's number, where the page names it.
+    /// The run's number, if the URL contains it.
     pub run: Option<u64>,
-    /// The job's number; none for a whole run.
+    /// The job's number; `None` for a whole run.
     pub job: Option<u64>,
 }
 
 impl Address {
-    /// Checks that the address is at the GitHub of the stack. Credentials go to no other host, and what another host says of
-    /// a job means nothing here.
+    /// Checks that the URL is at the stack's GitHub. Credentials are sent to no other host, and another host's jobs are
+    /// not this stack's.
     ///
     /// # Errors
-    /// The sentence for the operator.
+    /// Returns the message for the operator.
     pub fn is_at(&self, github: &str) -> Result<(), String> {
         if self.host.eq_ignore_ascii_case(github) {
             return Ok(());
@@ -42,7 +42,7 @@ impl Address {
         ))
     }
 
-    /// Where GitHub's API is, and a path of it.
+    /// Returns the address of a path in GitHub's API.
     /// Source: docs.github.com/en/enterprise-server/rest/overview/resources-in-the-rest-api
     #[must_use]
     pub fn api(&self, path: &str) -> String {
@@ -55,24 +55,24 @@ impl Address {
     }
 }
 
-/// Reads a name.
+/// Parses a name.
 ///
 /// # Errors
-/// An address that is not a job's or a run's.
+/// Fails on a URL that is not a job's or a run's.
 pub fn read(text: &str) -> Result<Name, String> {
     let text = text.trim();
     if let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) {
         return address(rest).map(Name::Address).ok_or_else(|| {
             format!(
-                "{text} is not the address of a job or a run; one looks like \
-                 https://github.com/acme/app/actions/runs/9912/job/5511"
+                "{text} is not the address of a job or a run; example: \
+                https://github.com/acme/app/actions/runs/9912/job/5511"
             )
         });
     }
     Ok(text.parse().map_or_else(|_| Name::Instance(text.to_owned()), Name::Job))
 }
 
-/// `HOST/OWNER/REPO/actions/runs/RUN[/attempts/N][/job/JOB]`, or the older `HOST/OWNER/REPO/runs/JOB`.
+/// Parses `HOST/OWNER/REPO/actions/runs/RUN[/attempts/N][/job/JOB]`, or the older `HOST/OWNER/REPO/runs/JOB`.
 fn address(rest: &str) -> Option<Address> {
     let path = rest.split(['?', '#']).next()?;
     let (name, path) = path.split_once('/')?;
@@ -93,8 +93,8 @@ fn address(rest: &str) -> Option<Address> {
     (run.is_some() || job.is_some()).then_some(Address { host, repository, run, job })
 }
 
-/// A host as a browser shows it, with its port where there is one. No user part: `https://github.com@evil.example/` is at
-/// evil.example.
+/// Parses a host as a browser shows it, with its port if there is one. A user part is rejected:
+/// `https://github.com@evil.example/` is at evil.example.
 fn host(text: &str) -> Option<String> {
     let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
@@ -103,13 +103,13 @@ fn host(text: &str) -> Option<String> {
     is_host.then(|| text.to_ascii_lowercase())
 }
 
-/// What GitHub allows in the names of owners and repositories: nothing that would change a path.
+/// Accepts what GitHub allows in names of owners and repositories, which excludes anything that would change a path.
 fn plain(text: &str) -> Option<&str> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     (text.bytes().all(fits) && text != "." && text != "..").then_some(text)
 }
 
-/// The name without the number that a runner's has at its end: `small-l0-0-1` is the first runner of `small-l0-0`.
+/// Returns a runner's name without its final number: `small-l0-0-1` is the first runner of `small-l0-0`.
 #[must_use]
 pub fn of_runner(runner: &str) -> Option<&str> {
     let (instance, number) = runner.rsplit_once('-')?;
@@ -164,7 +164,36 @@ mod tests {
     #[test]
     fn a_runner_is_an_instances() {
         assert_eq!(of_runner("small-l0-0-1"), Some("small-l0-0"));
-        assert_eq!(of_runner("small"), None);
-        assert_eq!(of_runner("i-0abc"), None);
+        for none in ["small", "i-0abc", "small-", "small-l0-x1"] {
+            assert_eq!(of_runner(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_at_its_own_github_only() {
+        for (page, github, is_at) in [
+            ("github.com", "github.com", true),
+            ("GitHub.com", "github.com", true),
+            ("github.com", "GitHub.com", true),
+            ("github.com", "ghe.acme.io", false),
+            ("ghe.acme.io:8443", "ghe.acme.io", false),
+            ("ghe.acme.io", "acme.io", false),
+        ] {
+            let Ok(Name::Address(address)) = read(&format!("https://{page}/acme/site/runs/1"))
+            else {
+                panic!("not an address: {page}")
+            };
+            assert_eq!(address.is_at(github).is_ok(), is_at, "{page} {github}");
+        }
+        // The tenant's domain, not its name.
+        let api = |host: &str| {
+            let (host, repository) = (host.to_owned(), "a/b".to_owned());
+            Address { host, repository, run: None, job: None }.api("")
+        };
+        assert_eq!(api("evilghe.com"), "https://evilghe.com/api/v3/repos/a/b");
+        for path in ["a b/c", "a/b%2F", ".", "..", "a/.."] {
+            let text = format!("https://github.com/{path}/site/runs/1");
+            assert!(read(&text).is_err(), "{path}");
+        }
     }
 }

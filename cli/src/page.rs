@@ -1,4 +1,4 @@
-//! What is put on the screen: lines and tables, and for a pipe the same as tabs.
+//! Lays out text for a screen: lines and tables, or tab-separated values for a pipe.
 
 use anstyle::{AnsiColor, Effects, Style};
 use comfy_table::{
@@ -7,28 +7,28 @@ use comfy_table::{
 
 use crate::display::{clean, fitted, width};
 
-/// Where it is shown.
+/// The output's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Screen {
-    /// The terminal's width; none for a pipe.
+    /// The terminal's width; `None` for a pipe.
     pub width: Option<u16>,
-    /// Whether there are colours.
+    /// Whether colours are used.
     pub colour: bool,
 }
 
 impl Screen {
-    /// What a program reads.
+    /// A pipe.
     pub const PIPE: Self = Self { width: None, colour: false };
 }
 
-/// How something is to look.
+/// The style of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
     #[default]
     Plain,
     /// Headings.
     Strong,
-    /// What matters less.
+    /// Less important text.
     Dim,
     Good,
     Warning,
@@ -55,7 +55,7 @@ impl Look {
     }
 }
 
-/// A text and its look. The text is made safe for a terminal.
+/// A text and its style. The text is made safe for a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     text: String,
@@ -68,13 +68,13 @@ impl Text {
         Self { text: clean(text.as_ref()), look }
     }
 
-    /// Without its look.
+    /// Returns the text without its style.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What is not there.
+    /// Returns the placeholder for a missing value.
     #[must_use]
     pub fn none() -> Self {
         Self::new("–", Look::Dim)
@@ -91,41 +91,41 @@ impl<T: AsRef<str>> From<T> for Text {
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     name: &'static str,
-    /// Never broken: people copy it.
+    /// Never wrapped, because people copy it.
     is_whole: bool,
-    /// At least so wide, so that no name in it is broken.
+    /// Minimum width, so that no name in it is wrapped.
     least: u16,
-    /// Only on screens of this width.
+    /// Shown only on screens of at least this width.
     from: u16,
 }
 
 impl Column {
-    /// Words, broken where the screen ends.
+    /// A column of text that wraps.
     #[must_use]
     pub const fn text(name: &'static str) -> Self {
         Self { name, is_whole: false, least: 0, from: 0 }
     }
 
-    /// A name or a figure.
+    /// A column of names or figures that never wraps.
     #[must_use]
     pub const fn whole(name: &'static str) -> Self {
         Self { name, is_whole: true, least: 0, from: 0 }
     }
 
-    /// The same, never narrower than that.
+    /// Sets the minimum width.
     #[must_use]
     pub const fn at_least(self, least: u16) -> Self {
         Self { least, ..self }
     }
 
-    /// The same, only on wide screens and for pipes.
+    /// Shows the column only on screens of at least this width, and in pipes.
     #[must_use]
     pub const fn from(self, width: u16) -> Self {
         Self { from: width, ..self }
     }
 }
 
-/// A text that is made from top to bottom.
+/// A text that is built from top to bottom.
 #[derive(Clone, Debug)]
 pub struct Page {
     screen: Screen,
@@ -138,39 +138,39 @@ impl Page {
         Self { screen, text: String::new() }
     }
 
-    /// Whether programs read it.
+    /// Returns whether the output is a pipe.
     #[must_use]
     pub const fn is_piped(&self) -> bool {
         self.screen.width.is_none()
     }
 
-    /// How wide it may be; none for a pipe.
+    /// Returns the maximum width; `None` for a pipe.
     #[must_use]
     pub const fn width(&self) -> Option<u16> {
         self.screen.width
     }
 
-    /// All of it.
+    /// Returns the whole text.
     #[must_use]
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// An empty line, if something stands above.
+    /// Adds an empty line unless the page is empty.
     pub fn gap(&mut self) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
     }
 
-    /// A line. The terminal breaks it where it is too long.
+    /// Adds a line. The terminal wraps it if it is too long.
     pub fn line(&mut self, parts: impl IntoIterator<Item = Text>) {
         let parts: Vec<String> = parts.into_iter().map(|part| self.dressed(&part)).collect();
         self.text.push_str(parts.concat().trim_end());
         self.text.push('\n');
     }
 
-    /// A line that ends where the screen does.
+    /// Adds a line that is cut off at the screen's width.
     pub fn cut(&mut self, parts: impl IntoIterator<Item = Text>) {
         let mut left = self.screen.width.map_or(usize::MAX, usize::from);
         let fits = |mut part: Text| {
@@ -184,14 +184,14 @@ impl Page {
         self.line(parts);
     }
 
-    /// A line of columns, for a pipe.
+    /// Adds a tab-separated line, for a pipe.
     pub fn tabs(&mut self, parts: &[&str]) {
         let parts: Vec<String> = parts.iter().map(|part| clean(part)).collect();
         self.text.push_str(parts.join("\t").trim_end());
         self.text.push('\n');
     }
 
-    /// Sentences, each after its mark, broken at words.
+    /// Adds sentences with a mark before each, wrapped at words.
     pub fn marked(&mut self, rows: impl IntoIterator<Item = (Text, Text)>) {
         let rows: Vec<Vec<Text>> = rows.into_iter().map(|(mark, said)| vec![mark, said]).collect();
         if self.is_piped() {
@@ -205,7 +205,15 @@ impl Page {
         self.columns(&[], rows, 1);
     }
 
-    /// A table. For a pipe: its header and rows, with tabs between.
+    /// Adds a text, wrapped at words.
+    pub fn wrapped(&mut self, text: Text) {
+        match self.is_piped() {
+            true => self.line([text]),
+            false => self.columns(&[], vec![vec![text]], 0),
+        }
+    }
+
+    /// Adds a table. In a pipe, its header and rows are tab-separated.
     pub fn table(&mut self, header: &[Column], rows: Vec<Vec<Text>>) {
         let Some(width) = self.screen.width else {
             let names: Vec<&str> = header.iter().map(|column| column.name).collect();

@@ -1,4 +1,4 @@
-//! The queues of messages that were given up: what is in them, and back with it. AWS is asked with the operator's own rights.
+//! The dead-letter queues: their contents, and redriving them. AWS is called with the operator's own permissions.
 
 use std::collections::BTreeSet;
 
@@ -10,24 +10,25 @@ use crate::args::Dead;
 use crate::failure::Failure;
 use crate::views::dead_letters::{Letters, Message, Queue};
 
-/// Most messages that are shown.
+/// Maximum number of messages that are shown.
 const SHOWN: usize = 50;
-/// As many as SQS hands out at once.
+/// Maximum number of messages that SQS returns at once.
 const AT_ONCE: usize = 10;
-/// For how long nobody else sees what is looked at, should the command end in between, seconds.
+/// Visibility timeout of messages while they are shown, in seconds, in case the command ends before it returns them.
 const HIDDEN: u32 = 30;
 
-/// In the order in which they are shown.
+/// All queues, in display order.
 pub const ALL: [Dead; 3] = [Dead::Jobs, Dead::Launches, Dead::Reaps];
 
-/// Who makes calls to AWS's services.
+/// A client for AWS services.
 #[expect(async_fn_in_trait, reason = "those who ask know whose futures they are")]
 pub trait Services {
-    /// The answers to calls that are made side by side, in the same order.
+    /// Makes calls concurrently. The answers are in the order of the calls.
     async fn calls(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure>;
 }
 
-/// The queue's name in the template. CloudFormation puts the stack's before it and letters behind.
+/// Returns the queue's resource name in the template. CloudFormation adds the stack's name before it and a random
+/// suffix.
 const fn resource(queue: Dead) -> &'static str {
     match queue {
         Dead::Jobs => "JobsDeadLetters",
@@ -36,7 +37,7 @@ const fn resource(queue: Dead) -> &'static str {
     }
 }
 
-/// The queue that a function reads, in the template.
+/// Returns the resource name of the work queue that a function reads.
 const fn work_resource(queue: Dead) -> &'static str {
     match queue {
         Dead::Jobs => "JobsQueue",
@@ -45,7 +46,7 @@ const fn work_resource(queue: Dead) -> &'static str {
     }
 }
 
-/// Lists the addresses of the stack's queues, from the page of this token on.
+/// Returns the call that lists the URLs of the stack's queues, from a page token on.
 #[must_use]
 pub fn listing(stack: &str, token: Option<&Value>) -> Call {
     let mut body = json!({ "QueueNamePrefix": format!("{stack}-"), "MaxResults": 1000 });
@@ -55,7 +56,7 @@ pub fn listing(stack: &str, token: Option<&Value>) -> Call {
     sqs("ListQueues", &body)
 }
 
-/// The address of the queue that a function reads, among those of the stack.
+/// Returns the URL of a function's work queue from the stack's queue URLs.
 #[must_use]
 pub fn work_queue<'a>(stack: &str, queue: Dead, urls: &[&'a str]) -> Option<&'a str> {
     named(&format!("{stack}-{}-", work_resource(queue)), urls)
@@ -74,10 +75,10 @@ async fn call(services: &mut impl Services, call: Call) -> Result<Value, Failure
     services.calls(vec![call]).await?.pop().unwrap_or(Ok(Value::Null))
 }
 
-/// The stack's queues. None at all: there is no such stack.
+/// Returns the URLs of the stack's queues. An empty list means that the stack does not exist.
 ///
 /// # Errors
-/// When SQS does not say.
+/// Fails when SQS does not answer.
 pub async fn urls(
     services: &mut impl Services,
     stack: &str,
@@ -102,10 +103,10 @@ pub async fn urls(
     Ok(ALL.into_iter().filter_map(of).collect())
 }
 
-/// How much is in each.
+/// Returns the number of messages in each queue.
 ///
 /// # Errors
-/// When SQS does not say.
+/// Fails when SQS does not answer.
 pub async fn counted(
     services: &mut impl Services,
     urls: &[(Dead, String)],
@@ -132,10 +133,10 @@ pub async fn counted(
     Ok(queues)
 }
 
-/// What a page shows: all queues, or one with its messages.
+/// Returns what a page shows: all queues, or one with its messages.
 ///
 /// # Errors
-/// When SQS does not say.
+/// Fails when SQS does not answer.
 pub async fn told(
     services: &mut impl Services,
     stack: &str,
@@ -148,10 +149,10 @@ pub async fn told(
     Ok(json!(Letters { queue, messages: messages(&found) }))
 }
 
-/// Sends those of a queue back, if there are any. Returns the queue as it was.
+/// Redrives a queue if it has messages. Returns the queue as it was before.
 ///
 /// # Errors
-/// When SQS does not.
+/// Fails when SQS does not accept the call.
 pub async fn redriven(
     services: &mut impl Services,
     stack: &str,
@@ -169,24 +170,24 @@ async fn all(services: &mut impl Services, stack: &str) -> Result<Vec<Queue>, Fa
     counted(services, &urls).await
 }
 
-/// One of them.
+/// Returns one of the queues.
 ///
 /// # Errors
-/// There is none.
+/// Fails when it does not exist.
 pub fn of(all: Vec<Queue>, name: Dead) -> Result<Queue, Failure> {
     all.into_iter().find(|one| one.queue == name).ok_or_else(none)
 }
 
-/// The stack has no queues.
+/// The error for a stack without queues.
 #[must_use]
 pub fn none() -> Failure {
     Failure::Unknown("The stack has no such queue.".to_owned())
 }
 
-/// Takes messages and gives them back: SQS knows no other look.
+/// Receives messages and makes them visible again: SQS has no other way to read them.
 ///
 /// # Errors
-/// When SQS does not hand them out, or does not take them back.
+/// Fails when SQS does not return messages or does not make them visible again.
 pub async fn looked_at(services: &mut impl Services, queue: &Queue) -> Result<Vec<Value>, Failure> {
     let mut found: Vec<Value> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -195,7 +196,7 @@ pub async fn looked_at(services: &mut impl Services, queue: &Queue) -> Result<Ve
             "QueueUrl": queue.url,
             "MaxNumberOfMessages": AT_ONCE,
             "VisibilityTimeout": HIDDEN,
-            // Without a wait SQS asks some of its servers only, and says that there is none.
+            // Without a wait, SQS queries only some of its servers and may return no message.
             "WaitTimeSeconds": 1,
             "MessageSystemAttributeNames": ["SentTimestamp", "ApproximateReceiveCount"],
         });
@@ -242,15 +243,15 @@ async fn give_back(
     services.calls(calls).await?.into_iter().try_for_each(|answer| answer.map(drop))
 }
 
-/// Sends all of them back to be handled again.
+/// Starts to move all messages back to the queue that they came from.
 ///
 /// # Errors
-/// When SQS does not.
+/// Fails when SQS does not accept the call.
 pub async fn sent_back(services: &mut impl Services, queue: &Queue) -> Result<Value, Failure> {
     call(services, sqs("StartMessageMoveTask", &json!({ "SourceArn": queue.arn }))).await
 }
 
-/// What was handed out, the oldest first.
+/// Returns the received messages, oldest first.
 #[must_use]
 pub fn messages(found: &[Value]) -> Vec<Message> {
     let mut messages: Vec<Message> = found.iter().map(message).collect();

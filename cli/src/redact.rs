@@ -1,9 +1,9 @@
-//! Requests as `--verbose` shows them: without secrets, wherever they are.
+//! Removes secrets from requests before `--verbose` prints them.
 
 use muster_sigv4::Call;
 use serde_json::Value;
 
-/// Names of fields with a secret in them, in lower case and without separators.
+/// Names of fields that contain secrets, in lower case and without separators.
 const FIELDS: [&str; 13] = [
     "authorization",
     "clientsecret",
@@ -20,7 +20,7 @@ const FIELDS: [&str; 13] = [
     "webhooksecret",
 ];
 
-/// Beginnings of secrets in a text, in lower case. What follows up to the next separator is one.
+/// Prefixes of secrets in a text, in lower case. The text up to the next separator is secret.
 /// Source: docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github
 const BEGINNINGS: [&str; 17] = [
     "ghp_",
@@ -43,10 +43,10 @@ const BEGINNINGS: [&str; 17] = [
     "aws_secret_access_key=",
 ];
 
-/// What is shown in place of a secret.
+/// The replacement for a secret.
 const HIDDEN: &str = "…";
 
-/// A call's path and body.
+/// Returns a call's path and body without secrets.
 #[must_use]
 pub fn call(call: &Call) -> String {
     let body = match serde_json::from_str::<Value>(&call.body) {
@@ -57,7 +57,7 @@ pub fn call(call: &Call) -> String {
     [path, body].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// A request of JSON.
+/// Returns a JSON value without secrets.
 #[must_use]
 pub fn value(json: &Value) -> Value {
     match json {
@@ -82,7 +82,7 @@ fn form(body: &str) -> String {
     fields.collect::<Vec<_>>().join("&")
 }
 
-/// Whether a field has a secret in it, by the last part of its name.
+/// Returns whether a field contains a secret, judging by the last part of its name.
 fn is_secret(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     let plain: String = last.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -90,7 +90,7 @@ fn is_secret(name: &str) -> bool {
     FIELDS.contains(&plain.as_str()) || plain.ends_with("token")
 }
 
-/// A text with the secrets in it that can be recognized.
+/// Returns a text without the secrets that can be recognized.
 #[must_use]
 pub fn text(text: &str) -> String {
     let shown = without_keys(text);
@@ -103,7 +103,7 @@ fn without(text: &str, beginning: &str) -> String {
     cut(text, beginning, |rest| rest.find(is_end).unwrap_or(rest.len()))
 }
 
-/// Private keys in PEM form.
+/// Hides private keys in PEM format.
 fn without_keys(text: &str) -> String {
     cut(text, "-----begin", |rest| {
         let end = rest.to_ascii_lowercase().find("-----end").unwrap_or(rest.len());
@@ -113,7 +113,7 @@ fn without_keys(text: &str) -> String {
     })
 }
 
-/// The user and password of an address.
+/// Hides the user and password of a URL.
 fn without_users(text: &str) -> String {
     cut(text, "://", |rest| {
         let host = rest.find(|c: char| c.is_whitespace() || "/?#\"'\\".contains(c));
@@ -121,7 +121,7 @@ fn without_users(text: &str) -> String {
     })
 }
 
-/// Hides what follows each beginning, as long as `length` says.
+/// Hides the text after each prefix; `length` returns how much.
 fn cut(text: &str, beginning: &str, length: impl Fn(&str) -> usize) -> String {
     let (mut shown, mut rest) = (String::new(), text);
     while let Some(at) = rest.to_ascii_lowercase().find(beginning) {
@@ -143,7 +143,7 @@ mod tests {
 
     const CANARY: &str = "c4n4ry";
 
-    /// Each call with a secret in it, and what is still shown of it.
+    /// Each row is a call that contains a secret, and a part that is still shown.
     #[test]
     fn verbose_shows_no_secret() {
         let pem =

@@ -1,4 +1,4 @@
-//! One command: what is asked of the stack, of GitHub and of the person, and what comes of it.
+//! Runs one command: queries the stack and GitHub, prompts the user, and returns the result.
 
 mod alarms;
 mod audit;
@@ -24,11 +24,11 @@ mod usage;
 mod watch;
 
 use clap::CommandFactory as _;
-use muster_control::admin::answers::{
+use muster_api::answers::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, JobList, PhaseList, ShownInstance,
     StackStatus, SwitchedNow,
 };
-use muster_control::admin::{JobsRequest, ListRequest, Request, VERSION};
+use muster_api::{JobsRequest, ListRequest, MIN_REASON, Request, VERSION, is_reason};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::pool_file::Problem;
@@ -38,7 +38,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::app::door::{Asked, Reply};
+use crate::app::door::{BrowserRequest, Reply};
 use crate::args::{Command, Doctor, Listing, Muster, Order, Switch};
 use crate::display::escaped_json;
 use crate::failure::Failure;
@@ -48,79 +48,80 @@ use crate::page::Screen;
 use crate::ui::Serving;
 use crate::views::{self, told};
 
-/// What a command meets.
+/// Everything a command can reach: AWS, GitHub, the terminal.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait World {
-    /// The admin function's answer to a request.
+    /// Returns the admin function's answer to a request.
     async fn admin(&mut self, request: &Value) -> Result<Value, Failure>;
-    /// The answers of AWS's services to calls that are made side by side, in the same order.
+    /// Makes calls to AWS's services concurrently. Returns their answers in the order of the calls.
     async fn aws(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure>;
-    /// What AWS keeps under a name, as it is.
+    /// Returns an object's content, unparsed.
     async fn object(&mut self, call: Call) -> Result<Vec<u8>, Failure>;
-    /// The stack that is asked.
+    /// Returns the name of the stack that is queried.
     async fn stack(&mut self) -> Result<String, Failure>;
-    /// The stack is not there: takes the only other one, or says what there is.
+    /// Switches to the region's only other stack if the stack does not exist. Otherwise fails with the list of stacks.
     async fn other_stack(&mut self) -> Result<(), Failure>;
-    /// GitHub's answer to a GET; none when it shows no such thing. The operator's token is sent along, so `address` has to be
-    /// at the stack's GitHub.
+    /// Returns GitHub's answer to a GET, or `None` for a 404. The operator's token is sent along,
+    /// so `address` must be at the stack's GitHub.
     async fn github(&mut self, address: &str) -> Result<Option<Value>, Failure>;
-    /// The GitHub that the operator usually works with: `GH_HOST`, else github.com.
+    /// Returns the GitHub host that the operator usually works with: `GH_HOST`, else github.com.
     fn usual_github(&self) -> String;
-    /// A file's text.
+    /// Returns a file's text.
     fn read_file(&mut self, path: &str) -> Result<String, Failure>;
-    /// Whether somebody sits at a terminal.
+    /// Returns whether stdin is a terminal.
     fn is_attended(&self) -> bool;
-    /// Writes text to stderr. Whatever a terminal would obey in it is removed.
+    /// Writes text to stderr. Removes everything that a terminal would interpret.
     fn say(&mut self, text: &str);
     /// Writes a page to stderr, with its colours.
     fn show(&mut self, page: &str);
-    /// Writes what is known so far to stdout.
+    /// Writes interim results to stdout.
     fn print(&mut self, text: &str);
-    /// Shows this instead of what was shown before. For a terminal.
+    /// Replaces the text that was shown last. For a terminal only.
     fn redraw(&mut self, text: &str);
-    /// How many lines that may have.
+    /// Returns the maximum number of lines of that text.
     fn height(&self) -> u16;
-    /// Waits. False: the person has seen enough.
+    /// Waits. Returns false if the user stopped the wait.
     async fn wait(&mut self, time: Seconds) -> bool;
-    /// From now on Ctrl-C ends the wait that is on or comes next, and a second one the command.
+    /// Makes the first Ctrl-C from now on end the current or next wait, and the second one the command.
     async fn hold(&mut self);
-    /// Asks for yes or no.
+    /// Prompts for yes or no.
     fn confirm(&mut self, question: &str) -> Result<bool, Failure>;
-    /// Asks for a line.
+    /// Prompts for a line.
     fn ask(&mut self, question: &str) -> Result<String, Failure>;
-    /// The same, with an answer that Enter gives.
+    /// Prompts for a line; Enter accepts the default.
     fn offer(&mut self, question: &str, usual: &str) -> Result<String, Failure>;
-    /// Lets the person change a text; none if it was not saved.
+    /// Opens a text in the user's editor. Returns `None` if it was not saved.
     fn edit(&mut self, text: &str) -> Result<Option<String>, Failure>;
-    /// The time.
+    /// Returns the current time.
     fn now(&self) -> Time;
-    /// Where the stack is.
+    /// Returns the stack's region.
     fn region(&self) -> String;
-    /// Whether there is such a file.
+    /// Returns whether a file exists.
     fn exists(&mut self, path: &str) -> bool;
     /// Starts a program in a folder, for the same account and region.
     fn start(&mut self, program: &str, line: &[String], folder: &str) -> Result<(), Failure>;
-    /// Becomes another program, for the same account and region. Comes back only where that cannot be.
+    /// Replaces this process with a program, for the same account and region. Returns only if that fails.
     fn hand_over(&mut self, program: &str, line: &[String]) -> Failure;
-    /// How it ended; none while it runs.
+    /// Returns how the program ended, or `None` while it runs.
     fn ended(&mut self) -> Result<Option<Ended>, Failure>;
-    /// What is being done, should the person stop it.
+    /// Sets the name of the current step, which is printed if the user stops the command.
     fn stage(&mut self, name: &'static str);
-    /// Opens a page on the loopback interface. Its port.
+    /// Opens a page on the loopback interface. Returns its port.
     async fn listen(&mut self) -> Result<u16, Failure>;
-    /// What comes next to that page, or what the person types if that is asked for.
+    /// Waits for the next request to that page, or for a line from the user if `typed` is set.
     async fn visit(&mut self, typed: bool, time: Seconds) -> Result<Visit, Failure>;
-    /// Answers the request that came last.
+    /// Answers the last request.
     async fn reply(&mut self, reply: Reply);
-    /// Closes the page: whoever comes now finds nobody.
+    /// Closes the page. Later requests are refused.
     fn close(&mut self);
-    /// Serves pages until the person has enough, or nobody has looked at one for an hour.
+    /// Serves pages until the user stops it, or an hour after the last request.
     async fn serve(&mut self, serving: Serving) -> Result<(), Failure>;
-    /// Opens a public address in the operator's browser. False: there is none.
+    /// Opens a public address in the operator's browser. Returns false if there is none.
     fn browse(&mut self, address: &str) -> bool;
-    /// Opens an address with a secret in it, which no other user of the machine sees. False: there is no browser.
+    /// Opens an address that contains a secret, hidden from the machine's other users. Returns
+    /// false if there is no browser.
     fn browse_privately(&mut self, address: &str) -> bool;
-    /// Bytes that cannot be guessed.
+    /// Returns random bytes that cannot be guessed.
     fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure>;
 }
 
@@ -128,25 +129,25 @@ pub trait World {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub is_good: bool,
-    /// On stdout and stderr.
+    /// Its output on stdout and stderr.
     pub said: String,
 }
 
-/// Who comes to the page.
+/// A request to the local page, or a line typed at the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// A browser, or whoever knocks.
-    Asked(Asked),
-    /// The person, at the terminal.
+    /// A request from a browser or from any other program.
+    Asked(BrowserRequest),
+    /// A line from the user.
     Typed(String),
-    /// The time is over.
+    /// The time limit passed.
     Nobody,
 }
 
-/// Runs a command. What it returns belongs on stdout.
+/// Runs a command. Returns the text for stdout.
 ///
 /// # Errors
-/// Why it was not done.
+/// If the command was not carried out.
 pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Result<String, Failure> {
     let mut session = Session {
         world,
@@ -193,7 +194,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
     }
 }
 
-/// The man page: the command, and each of its own below it.
+/// Returns the man page: the command, with all its subcommands.
 fn man() -> String {
     let mut text = Vec::new();
     let mut command = Muster::command();
@@ -210,13 +211,13 @@ struct Session<'a, W> {
     world: &'a mut W,
     screen: Screen,
     json: bool,
-    /// The command that continues after an interruption.
+    /// Command that continues after an interruption.
     again: &'static str,
-    /// The host of the stack's GitHub, once it is known.
+    /// Host of the stack's GitHub, once it is known.
     github: Option<String>,
 }
 
-/// What the function says when it says no. The code is a text: another release may have others.
+/// The function's refusal. The code is text, because a different release may have other codes.
 #[derive(Deserialize)]
 struct Refusal {
     code: String,
@@ -225,7 +226,7 @@ struct Refusal {
     errors: Vec<Problem>,
 }
 
-/// A request as the function takes it.
+/// Returns a request in the format that the function expects.
 #[must_use]
 pub fn versioned(request: &Value) -> Value {
     let mut request = request.clone();
@@ -233,10 +234,10 @@ pub fn versioned(request: &Value) -> Value {
     request
 }
 
-/// What the function says; its refusal is a failure.
+/// Parses the function's answer.
 ///
 /// # Errors
-/// That refusal.
+/// If the function refused the request, or its answer cannot be parsed.
 pub fn judged(answer: Value) -> Result<Value, Failure> {
     if answer["ok"] == true {
         return Ok(answer);
@@ -250,17 +251,17 @@ pub fn judged(answer: Value) -> Result<Value, Failure> {
 }
 
 impl<W: World> Session<'_, W> {
-    /// Asks the function; its refusal is a failure.
+    /// Calls the function. A refusal is a failure.
     async fn answer(&mut self, request: &Value) -> Result<Value, Failure> {
         judged(self.world.admin(&versioned(request)).await?)
     }
 
-    /// Makes one call.
+    /// Makes one AWS call.
     async fn call(&mut self, call: Call) -> Result<Value, Failure> {
         self.world.aws(vec![call]).await?.pop().unwrap_or(Ok(Value::Null))
     }
 
-    /// The answer as it is for programs, or as a page.
+    /// Returns the answer as JSON for programs, or as a page.
     async fn shown<T: DeserializeOwned>(
         &mut self,
         what: &'static str,
@@ -271,7 +272,7 @@ impl<W: World> Session<'_, W> {
         self.put(what, answer, page)
     }
 
-    /// The same of a list that comes in pages. A program gets all of it, if it does not say how much.
+    /// Returns a list that has several pages, as JSON or as a page. JSON includes all pages unless a limit is given.
     async fn listed<T: DeserializeOwned>(
         &mut self,
         what: &'static str,
@@ -312,16 +313,15 @@ impl<W: World> Session<'_, W> {
             return Ok(pretty(&answer));
         }
         let mut status: StackStatus = read("status", answer)?;
-        // First, since whatever a function fails to record is missing in the answer.
-        status.overview.wants.splice(0..0, self.backlog_wants().await);
+        // First, because the answer does not include what the function failed to record.
+        status.overview.findings.splice(0..0, self.backlog_findings().await);
         if self.screen.width.is_none() {
             self.tell(&views::status::talk(&status.overview));
         }
-        let StackStatus { overview, app, .. } = &status;
-        Ok(views::status::page(overview, app.as_ref(), &self.world.region(), self.screen))
+        Ok(views::status::page(&status.overview, &self.world.region(), self.screen))
     }
 
-    /// What belongs beside the answer, if there is anything.
+    /// Writes a note next to the answer, unless it is empty.
     fn tell(&mut self, text: &str) {
         if !text.is_empty() {
             self.world.say(text.trim_end());
@@ -341,9 +341,7 @@ impl<W: World> Session<'_, W> {
         let is_found = find.is_some();
         let request = Request::Jobs(JobsRequest { pool, q: find, ..JobsRequest::default() });
         let page = |told: &JobList, now, screen: Screen| match told.is_empty() {
-            true if is_found && screen.width.is_some() => {
-                "No job that waits is like that.\n".into()
-            }
+            true if is_found && screen.width.is_some() => "No waiting job matches.\n".into(),
             _ => views::jobs::list(told, now, screen),
         };
         self.listed("jobs", &request, limit, page).await
@@ -355,7 +353,7 @@ impl<W: World> Session<'_, W> {
         let is_found = find.is_some();
         let request = Request::List(ListRequest { pool, state, q: find, ..ListRequest::default() });
         let page = |told: &InstanceList, now, screen: Screen| match told.instances.is_empty() {
-            true if is_found && screen.width.is_some() => "No live instance is like that.\n".into(),
+            true if is_found && screen.width.is_some() => "No live instance matches.\n".into(),
             _ => views::instances::list(told, now, screen),
         };
         self.listed("list", &request, limit, page).await
@@ -390,7 +388,7 @@ impl<W: World> Session<'_, W> {
                     let told: ExplainedJob = read("explain", answer)?;
                     pages.push(views::job::page(&told, self.screen));
                 }
-                // Of a run's many jobs, others' runners serve some.
+                // Other fleets' runners may run some of a run's jobs.
                 Err(Failure::Refused { code, message, .. })
                     if code == "not_found" && keys.len() > 1 =>
                 {
@@ -398,7 +396,7 @@ impl<W: World> Session<'_, W> {
                 }
                 Err(Failure::Refused { code, message, problems }) if code == "not_found" => {
                     let message = match self.not_on_record().await {
-                        Some(why) => format!("Job {key} is not on record. {why}"),
+                        Some(why) => format!("Job {key} has no record. {why}"),
                         None => message,
                     };
                     return Err(Failure::Refused { code, message, problems });
@@ -418,13 +416,13 @@ impl<W: World> Session<'_, W> {
         Ok(views::instances::show(&shown, self.world.now(), self.screen))
     }
 
-    /// The answer to `show`, by any name.
+    /// Returns the answer to `show` for any name.
     async fn show_instance(&mut self, name: &str) -> Result<Value, Failure> {
         let name = self.instance(name).await?;
         self.of_instance(&name, |name| json!(Request::Show { name, github: false })).await
     }
 
-    /// Asks about an instance. A runner's name is not one, and only the function knows which of them it was given.
+    /// Queries an instance. A runner's name is not an instance name, and only the function can map it to its instance.
     async fn of_instance(
         &mut self,
         name: &str,
@@ -449,8 +447,14 @@ impl<W: World> Session<'_, W> {
         to: &str,
         length: Option<Seconds>,
     ) -> Result<String, Failure> {
-        let Order { reason, by } = self.order(&switch.order, "Why?")?;
-        let mut request = json!({ "action": "switch", "reason": reason, "by": by, "pools": {} });
+        let Order { reason, by } = match to {
+            "on" => switch.order.clone(),
+            _ => self.order(&switch.order, "Why should they be paused?")?,
+        };
+        let mut request = json!({ "action": "switch", "by": by, "pools": {} });
+        if let Some(reason) = reason {
+            request["reason"] = json!(reason);
+        }
         if let Some(length) = length {
             request["for_seconds"] = json!(length);
         }
@@ -468,36 +472,49 @@ impl<W: World> Session<'_, W> {
         Ok(views::orders::switches(&now.switches, self.world.now(), self.screen))
     }
 
-    /// An order with its reason; the person is asked for one that is missing.
+    /// Returns the order with its reason; prompts for a missing one.
     fn order(&mut self, order: &Order, question: &str) -> Result<Order, Failure> {
         let reason = match &order.reason {
             Some(reason) => reason.clone(),
-            None if self.world.is_attended() => self.world.ask(question)?,
-            None => return Err(Failure::Usage("Say why: --reason \"…\"".to_owned())),
+            None if self.world.is_attended() => self.ask_reason(question)?,
+            None => return Err(Failure::Usage("Pass a reason: --reason \"…\"".to_owned())),
         };
         Ok(Order { reason: Some(reason), by: order.by.clone() })
     }
 
-    /// Asks for a yes where somebody can give it.
+    /// Prompts until the reason is long enough.
+    fn ask_reason(&mut self, question: &str) -> Result<String, Failure> {
+        loop {
+            let reason = self.world.ask(question)?;
+            if is_reason(&reason) {
+                return Ok(reason);
+            }
+            self.world.say(&format!(
+                "Give a reason of at least {MIN_REASON} characters; the audit log records it."
+            ));
+        }
+    }
+
+    /// Prompts for a confirmation if stdin is a terminal.
     fn agreed(&mut self, yes: bool, question: &str) -> Result<(), Failure> {
         if yes {
             return Ok(());
         }
         if !self.world.is_attended() {
-            let message = "Nobody can be asked here; --yes says yes. Nothing was changed.";
+            let message = "Cannot prompt without a terminal; pass --yes. Nothing was changed.";
             return Err(Failure::Usage(message.to_owned()));
         }
         if self.world.confirm(question)? { Ok(()) } else { Err(Failure::NotConfirmed) }
     }
 }
 
-/// The `limit` of a listing for people that names none.
+/// Default `limit` of a listing on a terminal.
 const USUAL_LIMIT: u32 = 200;
 
 fn state_of(text: &str) -> Result<State, Failure> {
     serde_json::from_value(json!(text)).map_err(|_| {
         let all: Vec<&str> = State::ALL.iter().map(|state| state.as_str()).collect();
-        Failure::Usage(format!("{text:?} is not a state; there are {}", all.join(", ")))
+        Failure::Usage(format!("{text:?} is not a state; the states are {}", all.join(", ")))
     })
 }
 

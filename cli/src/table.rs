@@ -1,8 +1,8 @@
-//! Rows for a spreadsheet.
+//! Writes tables as CSV.
 
 use crate::display::clean;
 
-/// Comma-separated values, as RFC 4180 has them.
+/// Comma-separated values (RFC 4180).
 #[derive(Clone, Debug, Default)]
 pub struct Csv {
     text: String,
@@ -28,7 +28,8 @@ impl Csv {
     }
 }
 
-/// Strangers name jobs, and a spreadsheet takes what begins with one of these signs for a formula.
+/// Escapes a cell. Job names are untrusted, and spreadsheets evaluate cells that begin with one of
+/// these characters.
 fn cell(text: &str) -> String {
     let text = clean(text);
     let is_formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();

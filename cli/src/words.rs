@@ -1,26 +1,26 @@
-//! Times and texts as people read them.
+//! Formats and parses times, durations and counts for people.
 
 use muster_domain::switches::{LONGEST_PAUSE, SHORTEST_PAUSE};
 use muster_domain::time::{Seconds, Time};
 
-/// A span, rounded down: `41 s`, `12 min`, `3 h`, `2 d`.
+/// Formats a duration, rounded down: `41 s`, `12 min`, `3 h`, `2 d`.
 #[must_use]
 pub fn span(span: Seconds) -> String {
     span.to_string()
 }
 
-/// A span whose seconds matter: `170 s`; from a quarter of an hour on as any other.
+/// Formats a duration in seconds up to 15 minutes, such as `170 s`; longer ones as [`span`] does.
 #[must_use]
 pub fn seconds(Seconds(seconds): Seconds) -> String {
     if seconds < 900 { format!("{seconds} s") } else { span(Seconds(seconds)) }
 }
 
-/// A span as people write it: `90s`, `15m`, `2h`, `7d`.
+/// Parses a duration such as `90s`, `15m`, `2h` or `7d`.
 ///
 /// # Errors
-/// What it should look like.
+/// Describes the expected form.
 pub fn read_span(text: &str) -> Result<Seconds, String> {
-    let wrong = || format!("{text:?} is not a span; one looks like 90s, 15m, 2h or 7d");
+    let wrong = || format!("{text:?} is not a duration; examples: 90s, 15m, 2h, 7d");
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds = match unit {
         's' => 1,
@@ -33,10 +33,10 @@ pub fn read_span(text: &str) -> Result<Seconds, String> {
     number.checked_mul(seconds).filter(|span| *span > 0).map(Seconds).ok_or_else(wrong)
 }
 
-/// The length of a pause: a span that the admin function accepts.
+/// Parses the length of a pause, within the admin function's limits.
 ///
 /// # Errors
-/// What it should look like.
+/// Describes the expected form.
 pub fn read_pause(text: &str) -> Result<Seconds, String> {
     let length = read_span(text)?;
     if (SHORTEST_PAUSE..=LONGEST_PAUSE).contains(&length) {
@@ -46,12 +46,13 @@ pub fn read_pause(text: &str) -> Result<Seconds, String> {
     Err(format!("a pause lasts {least} to {most}; without --for it lasts until muster resume"))
 }
 
-/// The text of a file. PowerShell's `>` writes UTF-16; editors on Windows put a mark before UTF-8.
+/// Decodes the text of a file. PowerShell's `>` writes UTF-16, and editors on Windows add a byte
+/// order mark to UTF-8.
 ///
 /// # Errors
-/// What to do about a file in another encoding.
+/// Fails for any other encoding; the message explains how to save the file.
 pub fn decoded(bytes: Vec<u8>) -> Result<String, &'static str> {
-    const WRONG: &str = "this is no text in UTF-8; save it as UTF-8";
+    const WRONG: &str = "this is not UTF-8 text; save the file as UTF-8";
     let wide = |rest: &[u8], unit: fn([u8; 2]) -> u16| {
         let (pairs, odd) = rest.as_chunks::<2>();
         let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
@@ -67,13 +68,13 @@ pub fn decoded(bytes: Vec<u8>) -> Result<String, &'static str> {
     }
 }
 
-/// A time of UTC: of the same day without its date.
+/// Formats a time in UTC, without its date if it is today.
 #[must_use]
 pub fn clock(at: Time, now: Time) -> String {
     at.clock(now)
 }
 
-/// The same, with milliseconds.
+/// Formats a time in UTC with milliseconds.
 #[must_use]
 pub fn moment(at: Time, now: Time) -> String {
     let text = at.to_string();
@@ -81,7 +82,7 @@ pub fn moment(at: Time, now: Time) -> String {
     format!("{}{fraction}", clock(at, now))
 }
 
-/// Date and minute of a time, in UTC.
+/// Formats the date and minute of a time in UTC.
 #[must_use]
 pub fn minute(at: Time) -> String {
     let text = at.to_string();
@@ -91,7 +92,7 @@ pub fn minute(at: Time) -> String {
     }
 }
 
-/// `1 job`, `2 jobs`.
+/// Formats a count with its noun: `1 job`, `2 jobs`.
 #[must_use]
 pub fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }

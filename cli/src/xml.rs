@@ -1,13 +1,12 @@
-//! The answers of AWS's older services, as the JSON that newer ones would give.
+//! Converts the XML answers of AWS's older services to the JSON that newer ones would return.
 
 use roxmltree::{Document, Node};
 use serde_json::{Map, Value};
 
-/// What stands in a document, without the name of its root. Lists are elements called `item` or
-/// `member`.
+/// Converts a document without the name of its root. Lists are elements called `item` or `member`.
 ///
 /// # Errors
-/// When it is not XML.
+/// Fails when it is not XML.
 pub fn read(text: &str) -> Result<Value, roxmltree::Error> {
     Ok(value(Document::parse(text)?.root_element()))
 }

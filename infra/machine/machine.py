@@ -1,41 +1,43 @@
 #!/usr/bin/python3 -I
-"""Muster's supervisor on a machine: prepares it, gets a runner's configuration, sees to one job, and ends.
+"""Muster's supervisor on a machine: prepares it, gets a runner's configuration, runs one job, and ends.
 
-`muster.service` runs it as root; when it ends, in whatever way, systemd powers the machine off. It alone speaks with the
-runner API, signed with the machine's role. The agent's hooks are this program too (`machine.py job-started`): they run
-as the runner's user, know nothing, and ask the supervisor through a socket.
+`muster.service` runs it as root; when it ends for any reason, systemd powers the machine off. Only the supervisor calls
+the runner API, signed with the machine's role. The agent's hooks are this program too (`machine.py job-started`): they run
+as the runner's user, have no state, and query the supervisor through a socket.
 
-It keeps to Python 3.9 (Amazon Linux 2023) and the standard library: cloud-init has brought both.
-Settings, all with a default but the first two: MUSTER_RUNNER_API, MUSTER_REGION, MUSTER_LOGS (none: they stay here),
+It uses only Python 3.9 (Amazon Linux 2023) and the standard library, which cloud-init requires too.
+Settings, with defaults for all but the first two: MUSTER_RUNNER_API, MUSTER_REGION, MUSTER_LOGS (if unset, logs stay here),
 MUSTER_RUNNER_DIR, MUSTER_RUNNER_USER, MUSTER_TOOL_CACHE, MUSTER_ENVIRONMENT, MUSTER_UNITS, MUSTER_REGISTER_LIMIT_SECONDS,
 MUSTER_START_LIMIT_SECONDS, AWS_EC2_METADATA_SERVICE_ENDPOINT.
 """
-import collections, datetime, email.utils, functools, glob, gzip, hashlib, hmac, json, os, pwd, queue, random, re, signal
+import collections, concurrent.futures, datetime, email.utils, functools, glob, gzip, hashlib, hmac, json, os, pwd, queue, random, re, signal
 import socket, socketserver, stat, subprocess, sys, threading, time, urllib.error, urllib.request
 
 HOME = os.path.dirname(os.path.abspath(__file__))
 SOCKET = os.path.join(HOME, "socket")
 AGENT = "muster-runner.service"
 ARCHES = {"x86_64": "x64", "aarch64": "arm64"}
-# How the agent ends when GitHub calls it too old, since 2.333.0 (Constants.cs, `RunnerVersionDeprecated`).
+# The agent's exit code when GitHub rejects it as too old, since 2.333.0 (Constants.cs, `RunnerVersionDeprecated`).
 TOO_OLD = 7
 HOOKS = {"job-started": "ACTIONS_RUNNER_HOOK_JOB_STARTED", "job-completed": "ACTIONS_RUNNER_HOOK_JOB_COMPLETED"}
-# A proxy would be handed the machine's credentials.
+# A proxy would receive the machine's credentials.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 LINES = collections.deque(maxlen=40)
-# What people read of a machine that is gone: the units' own output and the kernel's. Not what processes of a job log by
-# other ways: sudo notes whole command lines, and some have secrets in them.
+# The journal entries to upload: the output of the units and the kernel. Entries that a job's processes log in other ways
+# are excluded: sudo logs whole command lines, and some contain secrets.
 JOURNAL = ("_SYSTEMD_UNIT=cloud-final.service + _SYSTEMD_UNIT=muster.service + UNIT=muster.service + UNIT=muster-runner.service"
            " + _SYSTEMD_UNIT=muster-runner.service _TRANSPORT=stdout + _TRANSPORT=kernel").split()
-# Of each log the end, bytes; and how long all of them may hold the machine's end up, seconds.
+# The maximum bytes uploaded from the end of each log, and the maximum seconds that the upload may delay the machine's end.
 MAX_LOG, SEND_LIMIT = 4 << 20, 10
-# How long a machine asks whether it is to stay, and the longest stay, seconds.
+# How long a machine asks whether it should stay, and the longest stay, in seconds.
 ASK_LIMIT, MAX_STAY = 90, 4 * 3600
 # A job waits this many times longer for its start when API Gateway throttles the route (429): see `pause`.
 PATIENCE = 6
-# What `utc_now` adds to the machine's clock, and the difference that is corrected: AWS accepts five minutes.
+# The maximum seconds that a job waits for the machine's packages.
+PACKAGES_LIMIT = 600
+# The correction that `utc_now` adds to the machine's clock, and its lower limit: AWS accepts five minutes.
 SKEW, MAX_SKEW = datetime.timedelta(), datetime.timedelta(seconds=60)
-# When this program began, and when the agent was there: `ages` tells how long ago that was.
+# When this program started, and when the agent was installed. `ages` reports how long ago that was.
 MOMENTS = {"supervisor": time.monotonic()}
 
 
@@ -62,7 +64,7 @@ def fetch(url, data=None, timeout=5, method=None, headers=None):
 
 
 def metadata():
-    """A reader of the machine's metadata service."""
+    """Returns a function that reads the machine's metadata service."""
     base = setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest/"
     life = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
     token = {"x-aws-ec2-metadata-token": fetch(base + "api/token", method="PUT", headers=life)}
@@ -70,13 +72,13 @@ def metadata():
 
 
 def credentials(read):
-    """Those of the machine's role: they change every few hours."""
+    """Returns the credentials of the machine's role, which change every few hours."""
     roles = "iam/security-credentials/"
     return json.loads(read(roles + read(roles).split()[0]))
 
 
 def signed(method, url, body, keys, now, service="execute-api"):
-    """The headers of a request with Signature Version 4."""
+    """Returns the headers of a request with Signature Version 4."""
     host, _, path = url.split("://", 1)[1].partition("/")
     stamp, digest = now.strftime("%Y%m%dT%H%M%SZ"), hashlib.sha256(body).hexdigest()
     scope = f"{stamp[:8]}/{os.environ['MUSTER_REGION']}/{service}/aws4_request"
@@ -98,7 +100,7 @@ def utc_now():
 
 
 def corrects_clock(refusal):
-    """Whether the clock was wrong, by the Date header of a refused call. Later signatures use the corrected time."""
+    """Returns whether the Date header of a refused call shows that the clock is wrong; later signatures are corrected."""
     global SKEW
     try:
         off = email.utils.parsedate_to_datetime(refusal.headers["date"]) - utc_now()
@@ -113,7 +115,7 @@ def corrects_clock(refusal):
 
 
 def call(method, url, data, read, timeout, service="execute-api", kind="application/json"):
-    """The answer of a signed call. AWS refuses a signature of another time with 403: then the call is repeated once."""
+    """Returns the answer of a signed call. If AWS refuses the signature's time (403), the call is repeated once."""
     for is_last in (False, True):
         headers = {**signed(method, url, data, credentials(read), utc_now(), service), "content-type": kind}
         try:
@@ -124,7 +126,7 @@ def call(method, url, data, read, timeout, service="execute-api", kind="applicat
 
 
 def ask(path, body, timeout=10):
-    """The status of one call, 0 where there was no answer, and what was answered."""
+    """Returns one call's status, 0 if there was no answer, and the answer."""
     url, data = os.environ["MUSTER_RUNNER_API"] + path, json.dumps(body).encode()
     try:
         status, text = 200, call("POST", url, data, metadata(), timeout)
@@ -149,13 +151,13 @@ def code_of(answer):
 
 
 def pause(status, attempt, longest):
-    """Seconds until the next try. All machines share the bucket of a route, and one job can empty it by calling without
-    end. A refused call takes nothing from the others, so whoever tries most often gets through: about once a second."""
+    """Returns the seconds until the next attempt. All machines share a route's token bucket, and one job can empty it by
+    calling without end. A refused call uses no tokens, so frequent attempts help and harm no one: about one a second."""
     return (0.5 if status == 429 else min(2**attempt, longest)) + random.random()
 
 
 def report(body, tries):
-    """An event, and what is answered. No matter if it is lost: the control plane looks for itself, only later."""
+    """Reports an event and returns the answer. A lost report only causes delay: the control plane also checks by itself."""
     for attempt in range(1, tries + 1):
         status, answer = ask("/runner/events", body)
         if status in (200, 409):
@@ -167,8 +169,8 @@ def report(body, tries):
 
 
 def leave(name, code, tries):
-    """Tells the end. How long the machine is to stay for a look, seconds: that of a failed job, where its pool says so.
-    How a job did, GitHub tells the control plane a little later."""
+    """Reports the agent's end. Returns how many seconds the machine should stay for inspection, which a pool can configure
+    for failed jobs. GitHub reports the job's conclusion to the control plane a little later, so the call is repeated."""
     end = time.monotonic() + ASK_LIMIT
     while True:
         answer = report({"event": "exited", "runner_name": name, "code": code}, tries)
@@ -179,7 +181,7 @@ def leave(name, code, tries):
 
 
 def ages():
-    """How long ago the machine got how far. Spans need no clock that is right."""
+    """Returns how long ago the machine reached each phase. Durations need no correct clock."""
     told = {name: round(time.monotonic() - at, 2) for name, at in MOMENTS.items()}
     try:
         with open("/proc/uptime") as file:
@@ -190,7 +192,7 @@ def ages():
 
 
 def register():
-    """The configuration, or none where Muster wants this machine gone and needs no report of it."""
+    """Returns the configuration, or None if the machine must shut down without a report."""
     end = time.monotonic() + int(setting("MUSTER_REGISTER_LIMIT_SECONDS", "480"))
     attempt, said, told = 0, None, {"arch": ARCHES.get(os.uname().machine), "agent": agents_version()}
     while True:
@@ -204,7 +206,7 @@ def register():
             say(said)
         if action == "shutdown":
             return None
-        # Also for a 403: a new role takes a while to be known everywhere.
+        # A 403 is retried too: a new role takes a while to propagate.
         wanted = answer.get("retry_after_seconds")
         wait = pause(status, min(attempt, 5), 32) if wanted is None else wanted + random.random()
         attempt += 1
@@ -217,15 +219,24 @@ def register():
 
 
 class Machine(socketserver.ThreadingUnixStreamServer):
-    """What the hooks ask. Each line of an answer is an object; the last has `go`."""
+    """The server for the hooks. Each line of an answer is a JSON object; the last one has `go`."""
 
     daemon_threads = True
 
-    def __init__(self, runner):
+    def __init__(self, runner, packages):
         super().__init__(SOCKET, Hook)
         os.chmod(SOCKET, 0o666)
         self.runner, self.lock, self.verdict, self.completed = runner, threading.Lock(), None, False
+        self.packages = packages
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
+
+    def refuse_without_packages(self, packages):
+        """Stops an agent without a job if the packages could not be installed. If it has a job, the hook refuses that."""
+        if packages.exception():
+            with self.lock:
+                has_job, self.verdict = self.verdict is not None, self.verdict or without_packages(packages)
+            if not has_job:
+                systemctl("stop", AGENT)
 
 
 class Hook(socketserver.StreamRequestHandler):
@@ -240,24 +251,24 @@ class Hook(socketserver.StreamRequestHandler):
     def handle(self):
         event, server = json.loads(self.rfile.readline(65536)), self.server
         event["runner_name"] = server.runner
-        with server.lock:  # Muster is told once; what a job says later on its own changes nothing
+        with server.lock:  # each event is reported once; a job that calls the hooks again changes nothing
             if event["event"] == "job-completed":
                 server.completed = server.completed or report(event, 2) or True
             elif server.verdict is None:
-                server.verdict = self.may_start({**event, "event": "job-started"})
+                server.verdict = self.may_start({**event, "event": "job-started"}) or self.await_packages()
             no = event["event"] == "job-started" and server.verdict
         self.tell(**({"say": "::error::" + no, "go": False} if no else {"go": True}))
         if no:
-            time.sleep(1)  # the worker reads what was said
-            # To the agent a hook is a step: when it fails, steps with `if: always()` run. It skips them all only when it
-            # shuts down itself (StepsRunner.cs, `RunnerShutdownToken`). So the agent is ended, its worker with it.
+            time.sleep(1)  # until the worker has read the message
+            # To the agent a hook is a step: if it fails, steps with `if: always()` run. The agent skips them all only while
+            # it shuts down (StepsRunner.cs, `RunnerShutdownToken`). So the agent is stopped, and its worker with it.
             systemctl("stop", AGENT)
 
     def may_start(self, event):
-        """Nothing for a yes, else why not. Muster may delete a runner that has no job. So a job must not start unless
-        Muster knows of it, and lasting silence is a no: refusing costs a re-run, a machine deleted under its job costs
-        the work. Until then nothing has started: to wait costs time alone, and most of what goes wrong passes. A throttled
-        route is no reason to fail a job: Muster is there, and the job waits for its turn."""
+        """Returns an empty string if the job may start, otherwise the reason against it. Muster may delete a runner without
+        a job, so a job must not start before Muster has recorded it. If Muster stays silent, the job is refused: a refusal
+        costs a re-run, a machine deleted during its job costs the work. Waiting costs only time, and most failures are
+        short. A throttled route alone does not fail a job: Muster is available, so the job waits longer for its turn."""
         limit = int(setting("MUSTER_START_LIMIT_SECONDS", "600"))
         begun, attempt = time.monotonic(), 0
         while True:
@@ -271,16 +282,33 @@ class Hook(socketserver.StreamRequestHandler):
                 return "This runner is being deleted and takes no more jobs. Please re-run this job."
             longest = limit * (PATIENCE if status == 429 else 1)
             if time.monotonic() - begun > longest:
-                return (f"Muster could not be told about this job for {longest} seconds (status {status}). A job that it does "
-                        "not know could lose its machine at any time, so it was not started. Please re-run it.")
+                return (f"This job could not be reported to Muster for {longest} seconds (status {status}). Muster might delete "
+                        "the machine of a job that it does not know, so the job was not started. Please re-run it.")
             if attempt == 0:
-                self.tell(say=f"Muster does not answer yet (status {status}); asking again.")
+                self.tell(say=f"Muster does not answer yet (status {status}). Retrying.")
             time.sleep(pause(status, min(attempt, 4), 12))
             attempt += 1
 
+    def await_packages(self):
+        """Returns an empty string once the machine's packages are installed, otherwise the reason against the job. By then
+        Muster has recorded the job, so it does not delete the machine meanwhile."""
+        packages = self.server.packages
+        if not packages.done():
+            self.tell(say="Waiting until the packages of this machine are installed.")
+            concurrent.futures.wait([packages], PACKAGES_LIMIT)
+        return without_packages(packages)
+
+
+def without_packages(packages):
+    """Returns why a job cannot start without the packages, or an empty string if they are installed."""
+    why = packages.exception() if packages.done() else f"more than {PACKAGES_LIMIT} seconds"
+    if not why:
+        return ""
+    return f"The packages of this machine could not be installed ({why}), so this job was not started. Please re-run it."
+
 
 def asked(event):
-    """As a hook: what the supervisor answers. What it says on the way goes into the job's log."""
+    """Called by a hook: returns the supervisor's answer. Messages that precede it go to the job's log."""
     with socket.socket(socket.AF_UNIX) as machine:
         machine.connect(SOCKET)
         machine.sendall(json.dumps(event).encode() + b"\n")
@@ -294,7 +322,7 @@ def asked(event):
 
 
 def theirs(name):
-    """Runs the hook that the image names, as the agent would (ScriptHandlerHelpers.cs)."""
+    """Runs the hook that the image configures, as the agent would (ScriptHandlerHelpers.cs). Returns its exit code."""
     with open(HOME + "/hooks.json") as file:
         path = json.load(file).get(name)
     if not path:
@@ -319,8 +347,8 @@ def hook(name):
             event["private"] = json.load(file)["repository"]["private"]
     except (OSError, ValueError, KeyError, TypeError):
         event["private"] = None
-    # The agent's end, which follows a no, begins with a SIGTERM to all of its processes. A hook that it ended would be a
-    # failed step, and the next one would run. This one stays until the worker, which shuts down, interrupts it.
+    # After a refusal the agent is stopped, with a SIGTERM to all of its processes. If that ended this hook, it would be a
+    # failed step, and the next step would run. So it ignores SIGTERM until the worker, which shuts down, interrupts it.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
@@ -344,7 +372,7 @@ def systemctl(*words):
 
 
 def run(command, **given):
-    """A part of the boot, whose output is ours as well. If it fails, so does the boot."""
+    """Runs a part of the boot and copies its output to ours. If it fails, the boot fails."""
     pipe = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     process = subprocess.Popen(command, text=True, errors="replace", **pipe, **given)
     reader = threading.Thread(target=lambda: [say(line.rstrip("\n")) for line in process.stdout], daemon=True)
@@ -355,10 +383,23 @@ def run(command, **given):
         raise SystemExit(f"exit code {code}")
 
 
+def beside(*command):
+    """Starts a part of the boot that runs next to the others. Returns its `Future`, whose `result` raises what `run` raises."""
+    future = concurrent.futures.Future()
+
+    def go():
+        try:
+            future.set_result(run(command))
+        except BaseException as error:
+            future.set_exception(error)
+    threading.Thread(target=go, daemon=True).start()
+    return future
+
+
 def agents_version():
-    """Of the agent that the image has brought; none where there is none that runs."""
+    """Returns the version of the image's agent, or None if there is no agent that runs."""
     user, listener = pwd.getpwnam(USER), os.path.join(RUNNER_DIR, "bin", "Runner.Listener")
-    # It leaves a log in its folder, which the agent must be able to write too.
+    # It writes a log to its folder, so it runs as the user who must be able to write there later.
     given = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user.pw_uid != os.getuid() else {}
     pipe = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     try:
@@ -370,12 +411,12 @@ def agents_version():
 
 
 def take_agent(agent):
-    """Another agent than the image's: the one that Muster names, or the newest there is."""
+    """Replaces the image's agent with the one that Muster names, or with the newest one."""
     run(["/bin/bash", HOME + "/agent.sh", *filter(None, (agent.get("url"), agent.get("sha256")))])
 
 
 def pairs(path):
-    """`NAME=value` of a file, as an image has it in /etc/environment."""
+    """Returns the `NAME=value` pairs of a file such as the image's /etc/environment."""
     try:
         with open(path, errors="replace") as file:
             return dict(re.findall(r"^(?:export )?([A-Za-z_][A-Za-z0-9_]*)=[\"']?(.*?)[\"']?$", file.read(), re.M))
@@ -384,15 +425,15 @@ def pairs(path):
 
 
 def environments(config):
-    """What a job sees, the hooks aside: what it needs, and nothing of how its machine came up. What the image says may
-    replace PATH and LANG, and what the pool says that too. Then the hooks that the image names."""
+    """Returns a job's environment without the hooks, and the hooks that the image configures. The environment contains only
+    what a job needs, none of the boot's variables. The image's settings override PATH and LANG, and the pool's override both."""
     tools = setting("MUSTER_TOOL_CACHE", "/opt/hostedtoolcache")
     clean = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RUNNER_TOOL_CACHE": tools, "AGENT_TOOLSDIRECTORY": tools,
              **pairs(setting("MUSTER_ENVIRONMENT", "/etc/environment"))}
     for name, value in (config.get("environment") or {}).items():
         if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
             clean[name] = value
-    # The agent loads this file over its own environment (Program.cs, `LoadAndSetEnv`): ours would lose to it.
+    # The agent loads this file over its own environment (Program.cs, `LoadAndSetEnv`), so it would override our hooks.
     dotenv = os.path.join(RUNNER_DIR, ".env")
     named = {**clean, **pairs(dotenv)}
     if os.path.exists(dotenv):
@@ -411,8 +452,8 @@ def write(path, text, mode):
 
 
 def start_agent(config, clean):
-    """The configuration is a credential: it is no argument, and in a file for root until the agent has started. The agent
-    reads the variable and drops it (CommandSettings.cs)."""
+    """Starts the agent. The configuration is a credential: it is not passed as an argument, but in a file that only root can
+    read, until the agent has started. The agent reads the variable and removes it (CommandSettings.cs)."""
     given = {**clean, **{name: f"{HOME}/{hook}.sh" for hook, name in HOOKS.items()},
              "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
              "ACTIONS_RUNNER_INPUT_JITCONFIG": config["encoded_jit_config"]}
@@ -424,14 +465,14 @@ def start_agent(config, clean):
 
 
 def agents_end():
-    """Its exit code as far as it says something: run.sh makes 0 of every other end."""
+    """Returns the agent's exit code if it is `TOO_OLD`, otherwise 0: run.sh turns all other codes into 0."""
     shown = subprocess.run(["systemctl", "show", "--property=ExecMainStatus", "--value", AGENT],
                            stdout=subprocess.PIPE, check=False, text=True).stdout
     return TOO_OLD if shown.strip() == str(TOO_OLD) else 0
 
 
 def let_jobs_be_root(sudoers="/etc/sudoers.d/muster"):
-    """By sudo and by Docker, where there are such, and with the metadata service, which root reaches anyway."""
+    """Allows sudo and Docker, if they are installed, and access to the metadata service, which root can reach anyway."""
     if os.path.isdir(os.path.dirname(sudoers)):
         write(sudoers, f"{USER} ALL=(ALL) NOPASSWD: ALL\n", 0o440)
     if subprocess.run(["getent", "group", "docker"], stdout=subprocess.DEVNULL, check=False).returncode == 0:
@@ -443,7 +484,7 @@ def let_jobs_be_root(sudoers="/etc/sudoers.d/muster"):
 
 
 def end_of(path):
-    """The last bytes of a log of the agent. Its folder is the job's: what is no plain file of its user is none of ours."""
+    """Returns the last bytes of an agent's log. Jobs can write to its folder, so only a regular file of its user is read."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode) or about.st_uid != pwd.getpwnam(USER).pw_uid:
@@ -453,8 +494,8 @@ def end_of(path):
 
 
 def send_logs(secret):
-    """The machine's log, to the one place of the stack's bucket where its role may write. It is for people: what goes
-    wrong is said, and hinders nothing. What the agent writes it has masked itself (Tracing.cs)."""
+    """Uploads the machine's log to the only key of the stack's bucket that its role can write. It is for people: a failure
+    is printed and has no other effect. The agent masks secrets in its own logs (Tracing.cs)."""
     command = ["journalctl", "--boot", "--no-pager", "--quiet", "--output=short-iso", "--lines=20000", *JOURNAL]
     parts = {"journal": lambda: subprocess.run(command, stdout=subprocess.PIPE, timeout=5, check=False).stdout}
     for path in sorted(glob.glob(RUNNER_DIR + "/_diag/*_*.log"))[-20:]:
@@ -476,49 +517,63 @@ def send_logs(secret):
 
 
 def last_lines():
-    """What was said last, without anything that could be a credential."""
+    """Returns the last output, without anything that could be a credential."""
     text = re.sub(r"[^\t\n -~]", "", "\n".join(LINES))
     return re.sub(r"[A-Za-z0-9+/=_-]{32,}", "[...]", text)[-3500:]
 
 
 def main():
-    # Queues, whose `put` may interrupt anything. A second signal within an event's `set` leaves its lock taken, for ever.
+    # Queues, because their `put` is safe in a signal handler. A second signal during an event's `set` would deadlock.
     ended, over, name, why, config, code = queue.SimpleQueue(), queue.SimpleQueue(), None, None, {}, 0
-    signal.signal(signal.SIGUSR1, lambda *_: ended.put(0))  # the agent's unit tells its end (ExecStopPost=)
-    # Somebody else shuts the system down, or this was the machine's longest life.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
+    signal.signal(signal.SIGUSR1, lambda *_: ended.put(0))  # sent by the agent's unit at its end (ExecStopPost=)
+    # The system is being shut down, or the machine has reached its maximum lifetime.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("shutdown requested"))
     try:
         run(["/bin/bash", HOME + "/prepare.sh"])
         MOMENTS["agent"] = time.monotonic()
+        # An image with an agent has its packages. If MUSTER_RUNNER_DIR is set, the caller provides them.
+        is_bare = not os.environ.get("MUSTER_RUNNER_DIR") and not os.path.exists(RUNNER_DIR + "/run.sh")
+        packages = lambda part: beside(*(["/bin/bash", HOME + "/packages.sh", part] if is_bare else ["true"]))
+        fetched = packages("fetch")
         config = register()
         if config is None:
             return 0
         if config.get("agent") is not None:
             take_agent(config["agent"])
+        # Most installations that fail do so because of a mirror. So no agent can get a job before everything is downloaded.
+        fetched.result()
+        packages("libraries").result()
         clean, images = environments(config)
         write(HOME + "/hooks.json", json.dumps(images), 0o644)
-        ours = pwd.getpwuid(os.getuid()).pw_name
+        ours, installed = pwd.getpwuid(os.getuid()).pw_name, None
         if config.get("boot_hook"):
+            installed = packages("install")
+            installed.result()  # the boot hook may use the packages and their manager
             say("muster: running the boot hook of the pool")
             root = {**clean, "HOME": "/root", "USER": ours, "RUNNER_USER": USER}
             run(["/bin/bash", "-euo", "pipefail", "-c", config["boot_hook"]], env=root, cwd=RUNNER_DIR)
-        # After the hook: it may have installed what a job then may use.
+        # After the boot hook, which may have installed sudo or Docker.
         if config.get("sudo") and USER != ours:
             let_jobs_be_root()
         elif USER != ours:
-            # Nor does the user log in (cron, ssh to the machine itself): that would be outside of the agent's unit.
+            # The user cannot log in either (cron, ssh to the machine itself), which would be outside the agent's unit.
             subprocess.run(["usermod", "--expiredate", "1", USER], check=True)
         try:  # memory may run out now, and the supervisor is the last to go
             write("/proc/self/oom_score_adj", "-1000", 0o600)
         except OSError:
             pass
-        Machine(config["runner_name"])
+        installed = installed or packages("install")
+        hooks = Machine(config["runner_name"], installed)
         start_agent(config, clean)
         name = config["runner_name"]
         say(f"muster: runner {name} started")
         started = {"event": "runner-started", "runner_name": name}
         threading.Thread(target=report, args=(started, 3), daemon=True).start()
+        installed.add_done_callback(hooks.refuse_without_packages)
         ended.get()
+        if installed.done() and installed.exception():
+            name = None  # the report includes the log, as for other failed boots
+            installed.result()
         code = agents_end()
         say("muster: the runner ended" + (", since GitHub calls it too old" if code else ""))
     except BaseException as error:
@@ -531,11 +586,11 @@ def main():
         sender.join(SEND_LIMIT)
         if sender.is_alive():
             say(f"muster: the logs could not be sent within {SEND_LIMIT} seconds")
-    tries = 1 if why == "told to end" else 5  # what cannot succeed any more is not tried again
+    tries = 1 if why == "shutdown requested" else 5  # the network may already be down
     if name:
         stay = leave(name, code, tries)
         if stay and why is None:
-            say(f"muster: the job failed, and its pool keeps this machine for a look: {stay} seconds")
+            say(f"muster: the job failed, and its pool keeps this machine for {stay} seconds")
             try:
                 over.get(timeout=stay)
             except queue.Empty:

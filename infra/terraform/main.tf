@@ -1,4 +1,4 @@
-# The packaged template, deployed by CloudFormation: template.yaml stays the one description of the stack.
+# Deploys the packaged template with CloudFormation, so template.yaml remains the only description of the stack.
 
 terraform {
   required_version = ">= 1.5"
@@ -15,18 +15,18 @@ terraform {
 }
 
 variable "name" {
-  description = "The stack's name: the label of its built-in pool, and the beginning of most other names."
+  description = "The stack's name. It is the label of the built-in pool and the prefix of most resource names."
   type        = string
   default     = "muster"
 }
 
 variable "parameters" {
-  description = "The template's parameters, by their names there. A list becomes what CloudFormation takes for one."
+  description = "The template's parameters by name. Lists are converted to CloudFormation's format."
   type        = any
 }
 
 variable "tags" {
-  description = "Tags of the stack and of what it makes."
+  description = "Tags of the stack and its resources."
   type        = map(string)
   default     = {}
 }
@@ -36,19 +36,19 @@ locals {
   functions = toset(["webhook", "scale-up", "reaper", "runner-api", "admin"])
   source    = file("${local.package}/template.yaml")
 
-  # This section alone: the others have tags that yamldecode does not know.
+  # Only this section: the others have tags that yamldecode does not support.
   declared = yamldecode(regex("(?s)\nParameters:\n(.*?\n)[A-Z]", local.source)[0])
   unknown  = setsubtract(keys(var.parameters), keys(local.declared))
   missing  = [for name, about in local.declared : name if !can(about.Default) && !can(var.parameters[name])]
 
-  # `sam deploy` does the same: each CodeUri becomes the address of the function's zip.
+  # As in `sam deploy`, each CodeUri becomes the address of the function's zip.
   template = join("\n", [
     for line in split("\n", local.source) :
     try("${regex("^ *CodeUri: ", line)}s3://${aws_s3_bucket.code.id}/${aws_s3_object.code[regex("CodeUri: dist/(.*)/$", line)[0]].key}", line)
   ])
 }
 
-# CloudFormation takes functions, and a template of this size, from S3 alone.
+# CloudFormation reads functions, and a template of this size, only from S3.
 resource "aws_s3_bucket" "code" {
   bucket_prefix = "muster-code-"
   force_destroy = true
@@ -63,7 +63,7 @@ data "archive_file" "code" {
   output_path      = "${path.root}/.terraform/muster/${each.key}.zip"
 }
 
-# What the stack runs now is deleted when its update is done and not before: a rollback needs it.
+# The current functions are deleted only after the stack's update: a rollback needs them.
 resource "aws_s3_object" "code" {
   for_each = local.functions
   bucket   = aws_s3_bucket.code.id
@@ -106,6 +106,6 @@ resource "aws_cloudformation_stack" "muster" {
 }
 
 output "outputs" {
-  description = "The stack's outputs, by their names in the template: WebhookUrl is for the GitHub App."
+  description = "The stack's outputs by their names in the template, for example WebhookUrl for the GitHub App."
   value       = aws_cloudformation_stack.muster.outputs
 }

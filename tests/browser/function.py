@@ -1,4 +1,4 @@
-"""An admin function of a few lines: it answers with what was recorded, drawn as of now."""
+"""A stub of the admin function: it returns recorded answers, with their times moved to now."""
 
 import datetime
 import http.server
@@ -10,11 +10,11 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests/sim/tests/fleet/answers"
 DRAWN = ROOT / "cli/tests/cli/answers"
-# The moment of the recorded answers.
+# The time of the recorded answers.
 THEN = datetime.datetime(2026, 11, 21, tzinfo=datetime.timezone.utc)
 TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
-# What others may write, and what must stay text wherever it is shown.
+# Texts that other people may write, and that must never be interpreted as markup.
 HOSTILE = [
     "<script>document.title = 'taken'</script>",
     "\"><img src=x onerror=document.title='taken'>",
@@ -33,7 +33,7 @@ def recorded(name):
 
 
 def as_of_now(text):
-    """Moves every time as far as now is from the recorded moment."""
+    """Moves every time by the difference between now and the recorded time."""
     moved = datetime.datetime.now(datetime.timezone.utc) - THEN
 
     def later(found):
@@ -44,7 +44,7 @@ def as_of_now(text):
 
 
 class Stack:
-    """What is asked, and what is answered."""
+    """Records the requests, and answers them."""
 
     def __init__(self, machines=260, hostile=False):
         self.machines, self.hostile = machines, hostile
@@ -64,7 +64,7 @@ class Stack:
         answer = recorded("status")
         for field in ("cooldowns", "switched", "app", "entities", "orphans"):
             answer.pop(field, None)
-        return answer | {"wants": recorded("overview")["wants"]}
+        return answer | {"findings": recorded("overview")["findings"]}
 
     def answer_costs(self, request):
         answer = recorded("costs") | {"by": request["by"]}
@@ -94,6 +94,10 @@ class Stack:
             row["age_seconds"] += n * 7
             if n % 5 == 1:
                 row |= {"runner_state": "idle", "claim": None}
+            if n % 5 == 2:
+                # As long as names are in practice.
+                row["pool"], row["name"] = "linux-x64-large-spot", f"linux-x64-large-spot-4dfd32fc-{n // 5}-{n % 5}"
+                row["job"] = row["job"] | {"repository": "acme/documentation", "name": "integration (postgres-16, node-22)"}
             if row["machine"]:
                 row["machine"] = f"i-{n:04x}6dcfdb79386ac"
             rows.append(row)
@@ -127,7 +131,7 @@ class Stack:
         return recorded("canary") | {"name": "small-l1-0"}
 
     def answer_sqs(self, operation, request):
-        """Queues with messages that were given up."""
+        """Answers for dead-letter queues with messages."""
         self.asked.append(request | {"action": operation})
         name = request.get("QueueUrl", "").rpartition("/")[2]
         match operation:
@@ -182,7 +186,7 @@ class Stack:
         return recorded("delete")
 
     def spoilt(self, answer):
-        """Every text that others word says something hostile."""
+        """Replaces every text that other people write by a hostile one."""
         worded = {"name", "repository", "reason", "why", "message", "by", "what", "branch", "workflow", "labels", "explanation", "lacks", "lines", "conclusion", "console", "unknown", "owner", "account", "event"}
         turn = iter(range(10**9))
 
@@ -201,7 +205,7 @@ class Stack:
 
 
 def as_drawn(answer):
-    """A machine with a story: it came up, ran a job, and EC2 does not let it go."""
+    """Turns the answer into a machine that booted, ran a job, and that EC2 fails to terminate."""
     one = answer["instance"]
     times = {"created_at": "23:20:00.000", "bound_at": "23:20:02.100"}
     one |= {name: f"2026-11-20T{at}Z" for name, at in times.items()}
@@ -255,7 +259,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def serve(stack):
-    """Its address; it ends with the process."""
+    """Serves the stack until the process ends. Returns its address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.stack = stack
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""`muster ui` before such a function, and a browser before it."""
+"""Starts `muster ui` with the stub function, and a browser."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 
 @contextlib.contextmanager
 def muster(address, *flags):
-    """The command, and the address that it prints."""
+    """Runs the command. Yields the address that it prints, and the process."""
     env = {
         "PATH": os.environ["PATH"], "USER": "mira", "AWS_ENDPOINT_URL": address, "AWS_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret",

@@ -1,4 +1,4 @@
-"""`muster ui` as a browser meets it: what axe finds, what is wider than the screen, the keyboard, no script, orders.
+"""`muster ui` in a browser: axe's findings, elements wider than the screen, the keyboard, pages without scripts, orders.
 
 Screenshots land in SCREENSHOTS, if that is set.
 """
@@ -45,12 +45,12 @@ PAGES = {
     "canary": "/confirm/canary?pool=small&entity=acme",
 }
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
-# What would keep somebody from using a page.
+# Findings that would prevent people from using a page.
 GRAVE = {"serious", "critical"}
 
 
 class Ui(unittest.TestCase):
-    """A command and a browser for all tests of a class."""
+    """Starts one command and one browser for all tests of a class."""
 
     hostile = False
     flags = ()
@@ -64,7 +64,7 @@ class Ui(unittest.TestCase):
         cls.browser = cls.left.enter_context(pages.browser())
         context = cls.browser.new_context()
         page = context.new_page()
-        # As the command opens it: from a file that leads on to the address.
+        # The command opens a file that redirects to the address.
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "open.html"
             file.write_text(f'<meta http-equiv="refresh" content="0; url={entry}">')
@@ -76,7 +76,7 @@ class Ui(unittest.TestCase):
 
     @contextlib.contextmanager
     def page(self, width=1280, scheme="light", **more):
-        """A page that complains about nothing."""
+        """Yields a page, and fails if it logs errors or warnings."""
         context = self.browser.new_context(
             storage_state=self.cookie, viewport={"width": width, "height": 900}, color_scheme=scheme, **more
         )
@@ -108,6 +108,8 @@ class Looks(Ui):
 
     def fits(self, page, width):
         self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width)
+        cut = page.evaluate("[...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth).map(box => box.innerText)")
+        self.assertEqual(cut, [], "a table is wider than its box")
 
     def is_usable(self, page):
         found = Axe().run(page).response["violations"]
@@ -156,7 +158,7 @@ class Used(Ui):
         with self.page() as page:
             self.open(page, "/")
             page.keyboard.press("Tab")
-            self.assertEqual(page.evaluate("document.activeElement.textContent"), "Skip to the page")
+            self.assertEqual(page.evaluate("document.activeElement.textContent"), "Skip to content")
             page.keyboard.press("Enter")
             self.assertEqual(page.evaluate("document.activeElement.id"), "main")
             page.keyboard.press("g")
@@ -183,11 +185,11 @@ class Used(Ui):
         with self.page() as page:
             self.open(page, f"/machines/{MACHINE}")
             page.get_by_role("link", name="Force the delete…").click()
-            self.assertIn("errors of EC2 do not hold it up", page.locator("main").inner_text())
+            self.assertIn("EC2 errors do not delay it", page.locator("main").inner_text())
             page.get_by_label("Reason").fill("stuck for an hour")
             page.get_by_label("Type the name").fill("another-one")
             page.get_by_role("button", name="Force the delete").click()
-            self.assertIn("Nothing was ordered", page.get_by_role("alert").inner_text())
+            self.assertIn("Nothing was changed", page.get_by_role("alert").inner_text())
             self.assertEqual(self.ordered(), [])
             page.get_by_label("Type the name").fill(MACHINE)
             page.get_by_role("button", name="Force the delete").click()
@@ -202,8 +204,8 @@ class Used(Ui):
         with self.page(java_script_enabled=False) as page:
             self.open(page, "/pools/gpu")
             page.get_by_label("Registered at").fill("acme")
-            page.get_by_role("button", name="Try a machine…").click()
-            self.assertIn("It is paid for until it ends", page.locator("main").inner_text())
+            page.get_by_role("button", name="Launch a test machine…").click()
+            self.assertIn("You pay for it until it ends", page.locator("main").inner_text())
             page.get_by_role("button", name="Launch it").click()
             page.wait_for_url("**/machines/small-l1-0")
             (order,) = [one for one in self.stack.asked if one["action"] == "canary" and not one["dry_run"]]
@@ -213,7 +215,7 @@ class Used(Ui):
         with self.page(java_script_enabled=False) as page:
             self.open(page, "/dead-letters")
             page.get_by_role("link", name="Redrive…").first.click()
-            self.assertIn("2 messages of jobs back", page.locator("main").inner_text())
+            self.assertIn("2 messages from jobs", page.locator("main").inner_text())
             page.get_by_role("button", name="Redrive").click()
             self.assertIn("2 messages on the way back", page.get_by_role("status").last.inner_text())
             self.assertEqual([one["SourceArn"] for one in self.stack.asked if one["action"] == "StartMessageMoveTask"], ["arn:jobs"])
@@ -222,10 +224,10 @@ class Used(Ui):
         with self.page(java_script_enabled=False) as page:
             self.open(page, "/jobs")
             page.get_by_role("textbox", name="Repository").fill("acme/web")
-            page.get_by_role("button", name="Take in…").click()
-            self.assertIn("GitHub is asked what is queued there", page.locator("main").inner_text())
-            page.get_by_role("button", name="Take them in").click()
-            self.assertIn("1 job was taken in.", page.get_by_role("status").last.inner_text())
+            page.get_by_role("button", name="Import…").click()
+            self.assertIn("Imports jobs that are queued at GitHub", page.locator("main").inner_text())
+            page.get_by_role("button", name="Import them").click()
+            self.assertIn("1 job was imported.", page.get_by_role("status").last.inner_text())
             (order,) = [one for one in self.stack.asked if one["action"] == "jobs" and one["adopt"]]
             self.assertEqual(order["repository"], "acme/web")
             if SCREENSHOTS:
@@ -235,19 +237,19 @@ class Used(Ui):
         with self.page(java_script_enabled=False) as page:
             self.open(page, "/")
             page.get_by_role("link", name="GitHub", exact=True).first.click()
-            page.get_by_role("link", name="Send again…").click()
-            self.assertIn("GitHub repeats the newest delivery", page.locator("main").inner_text())
-            page.get_by_role("button", name="Send it again").click()
+            page.get_by_role("link", name="Redeliver…").click()
+            self.assertIn("GitHub redelivers its newest delivery", page.locator("main").inner_text())
+            page.get_by_role("button", name="Redeliver it").click()
             self.assertIn("was answered 401", page.get_by_role("status").last.inner_text())
             self.assertEqual([one["hook"] for one in self.stack.asked if one["action"] == "github" and one.get("hook")], ["test"])
 
     def test_a_pool_file_is_changed_behind_its_difference(self):
         with self.page() as page:
             self.open(page, "/pools")
-            page.get_by_text("Show and change it").click()
+            page.get_by_text("Show and edit").click()
             field = page.get_by_label("The pool file, as YAML")
             field.fill(field.input_value() + "# more\n")
-            page.get_by_role("button", name="Look what would change…").click()
+            page.get_by_role("button", name="Preview the changes…").click()
             self.assertIn("pool new is added", page.locator("main").inner_text())
             page.get_by_label("Reason").fill("more room")
             page.get_by_role("button", name="Apply").click()
@@ -295,7 +297,7 @@ class Strangers(Ui):
         context = self.browser.new_context(storage_state=self.cookie)
         self.addCleanup(context.close)
         page = context.new_page()
-        # It even knows the secret path.
+        # The foreign page even knows the secret path.
         page.goto(f"http://127.0.0.1:{server.server_address[1]}/", wait_until="networkidle")
         self.assertEqual(page.locator("img").evaluate("image => image.naturalWidth"), 0)
         self.assertIn(("/", None), heard)
@@ -310,7 +312,7 @@ class Broken(Ui):
             alert = page.get_by_role("alert")
             alert.wait_for(timeout=15_000)
             self.assertIn("did not answer in time", alert.inner_text())
-            self.assertIn("Wants you", page.locator("main").inner_text())
+            self.assertIn("Needs attention", page.locator("main").inner_text())
 
 
 class ReadOnly(Ui):

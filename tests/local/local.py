@@ -1,4 +1,4 @@
-"""What the scripts in this folder share: paths, progress, processes, ports. Python 3.11, no packages."""
+"""Shared by the scripts in this folder: paths, progress, processes, ports. Python 3.11, no packages."""
 
 import contextlib
 import hashlib
@@ -21,16 +21,16 @@ RUN = LOCAL / "run"
 STACKS = LOCAL / "stacks"
 STATE = RUN / "state.json"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-# An unpacked release (`tests/smoke`) that is deployed instead of this checkout. Nothing is built then.
+# An unpacked release (`tests/smoke`) to deploy instead of building this checkout.
 PACKAGE = pathlib.Path(os.environ["MUSTER_PACKAGE"]) if os.environ.get("MUSTER_PACKAGE") else None
-# Not the folder `dist/`, whose functions are built for Lambda: these are built quickly, and for this machine.
+# Not the folder `dist/`, whose functions are built for Lambda: these builds are quick, and for this machine.
 DIST = PACKAGE / "dist" if PACKAGE else LOCAL / "dist"
 TEMPLATE = (PACKAGE or ROOT) / "template.yaml"
 FUNCTIONS = ("webhook", "scale-up", "reaper", "runner-api", "admin")
 EMULATOR_PYTHON = LOCAL / "ministack/bin/python"
 SAM = LOCAL / "sam/bin/sam"
 
-# Any two words: the emulator takes them for the account's root.
+# Any two words: the emulator accepts them as the account's root.
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -40,7 +40,7 @@ CREDENTIALS = {
 
 
 class Failed(Exception):
-    """A sentence for the person at the terminal; no traceback is shown for it."""
+    """An error message for the user, printed without a traceback."""
 
 
 def main(run):
@@ -60,7 +60,7 @@ def say(text):
 
 @contextlib.contextmanager
 def step(text):
-    """Says what is being done, every ten seconds that it still is, and how long it took."""
+    """Prints a step's name, a reminder every ten seconds while it runs, and how long it took."""
     begun = time.monotonic()
     done = threading.Event()
 
@@ -120,7 +120,7 @@ def digest(*paths):
 
 
 def free_port(wanted, taken=()):
-    """`wanted` if nobody listens there and it is not promised to another, else any free port."""
+    """Returns `wanted` if that port is free and not in `taken`, otherwise any free port."""
     for port in (wanted, 0):
         if port in taken:
             continue
@@ -135,9 +135,9 @@ def free_port(wanted, taken=()):
 
 
 def birth(pid):
-    """When a process was started, as text; None if there is none. Tells a reused pid apart."""
+    """Returns a process's start time as text, or None if it does not exist. Distinguishes reused PIDs."""
     with contextlib.suppress(OSError):
-        # The name in brackets may hold spaces and brackets itself.
+        # The name in brackets may itself contain spaces and brackets.
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if fields[0] == "Z" else fields[19]
     if pathlib.Path("/proc/self").exists():
@@ -147,7 +147,7 @@ def birth(pid):
 
 
 def start(name, arguments, environment):
-    """Starts a process of its own group in the background; its output goes to .local/run/NAME.log."""
+    """Starts a process in a new group in the background; its output goes to .local/run/NAME.log."""
     RUN.mkdir(parents=True, exist_ok=True)
     with open(RUN / f"{name}.log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(
@@ -167,7 +167,7 @@ def alive(record):
 
 
 def stop(record):
-    """Ends a recorded process and its group (the functions' and machines' processes), nothing else."""
+    """Stops only a recorded process and its group (the functions' and machines' processes)."""
     if not alive(record):
         return
     for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 2)):
@@ -178,7 +178,7 @@ def stop(record):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(record["pid"], os.WNOHANG)
             if not alive(record):
-                # What the leader leaves behind in its group goes as well.
+                # Processes that the leader left in its group are killed too.
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(record["pid"], signal.SIGKILL)
                 return
@@ -186,7 +186,7 @@ def stop(record):
 
 
 def wait_for(url, record, log, seconds=90):
-    """Waits until `url` answers, whatever it answers."""
+    """Waits until `url` answers with any status."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         with contextlib.suppress(OSError):
@@ -202,7 +202,7 @@ def wait_for(url, record, log, seconds=90):
 
 
 def wait_for_file(path, record, log, seconds=90):
-    """Waits for a JSON file that a process writes when it is ready, and answers its content."""
+    """Waits for a JSON file that a process writes when it is ready, and returns its content."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and alive(record):
         with contextlib.suppress(OSError, ValueError):

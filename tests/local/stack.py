@@ -1,8 +1,8 @@
 """Deploys template.yaml into the running emulator and writes the stack's env file.
 
-Runs in the emulator's environment (.local/ministack), for boto3. The template is the real one in
-both ways of deploying: `sam deploy` as a user does it, and CreateStack directly, which is what
-tests with many stacks use. Direct means only that the zips are already in the emulator's S3.
+Runs in the emulator's environment (.local/ministack), for boto3. Both ways to deploy use the real
+template: `sam deploy`, as users do, and CreateStack directly, for tests with many stacks. The
+direct way only uploads the zips to the emulator's S3 first.
 """
 
 import hashlib
@@ -26,16 +26,16 @@ from local import Failed, digest, load_state, run, step, write_env
 
 BUCKET = "muster-local"
 APP_KEY, APP_PUBLIC_KEY = LOCAL / "app-key.pem", LOCAL / "app-key.pub.pem"
-# The account's default network: the emulator's CloudFormation and the simulated EC2 both have it.
+# The account's default network, which exists both in the emulator's CloudFormation and in the simulated EC2.
 PARAMETERS = {
     "VpcId": "vpc-00000001",
     "SecurityGroupIds": "sg-00000001",
     "Subnets": "subnet-00000001,subnet-00000002",
 }
-# A public parameter of an image that the emulator has, and the image.
+# A public image parameter that the emulator knows, and its image.
 IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
 IMAGE = {"id": "ami-0c2023a1b2c3d4e5f", "name": "al2023-ami-kernel-default-x86_64", "owner": "amazon"}
-# Times are short: people and tests wait for them. An argument in lower case changes one.
+# The times are short, because people and tests wait for them. A lower-case argument changes one.
 TIMINGS = {
     "boot_deadline_seconds": 60,
     "creating_lease_seconds": 10,
@@ -66,7 +66,7 @@ TIMINGS = {
 }
 
 
-# SAM CLI brings `cryptography` along.
+# SAM CLI includes `cryptography`.
 KEY_MAKER = """
 from cryptography.hazmat.primitives import serialization as s
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -78,7 +78,7 @@ print(private.decode(), public.decode(), sep="\\0", end="")
 
 
 class Emulator:
-    """The running emulator, as the account's root sees it."""
+    """The running emulator, with the account's root credentials."""
 
     def __init__(self):
         state = load_state()
@@ -99,7 +99,7 @@ class Emulator:
         return self.session.client(service, endpoint_url=self.url, config=config)
 
     def prepare(self):
-        """What every stack shares: a bucket for the zips."""
+        """Creates the bucket for the zips, which all stacks share."""
         self.client("s3").create_bucket(Bucket=BUCKET)
 
 
@@ -107,7 +107,7 @@ class Emulator:
 
 
 def api_id(name):
-    """The emulator takes an API's id from a tag."""
+    """Returns the API's ID, which the emulator reads from a tag."""
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
@@ -131,22 +131,22 @@ def parameters(overrides):
 
 # --- the template --------------------------------------------------------------------------------
 
-# What is fixed in the template and must be otherwise here: a pattern, what is put in its place, and how often.
+# Fixed values of the template that must differ here: a pattern, its replacement, and the number of occurrences.
 REWRITTEN = (
-    # Where machines call.
+    # The API that machines call.
     (r"https://\$\{Api\}\.execute-api\.\$\{AWS::Region\}\.\$\{AWS::URLSuffix\}", "{url}/_aws/execute-api/${{Api}}", 7),
-    # Where machines leave their logs.
+    # The bucket to which machines upload their logs.
     (r"https://\$\{MachineLogs\.RegionalDomainName\}", "{url}/${{MachineLogs}}", 1),
-    # A worker that is stopped, and its messages, come again soon.
+    # A stopped worker's messages are redelivered soon.
     (r"(?<=      )Timeout: 60(?=\n      LoggingConfig: .*!Ref (?:ScaleUp|Reaper)Logs)", "Timeout: 10", 2),
     (r"VisibilityTimeout: 360", "VisibilityTimeout: 60", 3),
-    # Of the public parameters the emulator knows only Amazon's own.
+    # The emulator knows only Amazon's public parameters.
     (r"resolve:ssm:/aws/service/canonical/[\w/.-]+", f"resolve:ssm:{IMAGE_PARAMETER}", 1),
 )
 
 
 def local_template(url):
-    """The text of template.yaml as the emulator at this address gets it."""
+    """Returns the text of template.yaml for the emulator at this address."""
     text = TEMPLATE.read_text(encoding="utf-8")
     for pattern, place, times in REWRITTEN:
         text, found = re.subn(pattern, lambda _: place.format(url=url), text)
@@ -159,7 +159,7 @@ def local_template(url):
 
 
 def deploy_with_sam(emulator, name, values):
-    # Its paths are relative to itself, so beside the local stack's functions it deploys those.
+    # The template's paths are relative to its own folder, so it is placed next to the local stack's functions.
     template = DIST.parent / "local.yaml"
     template.write_text(local_template(emulator.url), encoding="utf-8")
     with step(f"sam deploy --stack-name {name}"):
@@ -167,7 +167,7 @@ def deploy_with_sam(emulator, name, values):
         arguments += ["--config-file", TEMPLATE.parent / "samconfig.toml", "--config-env", "local", "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
         arguments += ["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]
         arguments += ["--tags", f"ms-custom-id={api_id(name)}", "--parameter-overrides"]
-        # In quotes of its own, which JSON needs.
+        # JSON needs its own quotes.
         arguments += [f"{key}='{value}'" for key, value in values.items() if value != ""]
         environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": emulator.url, "SAM_CLI_TELEMETRY": "0"}
         environment.pop("AWS_PROFILE", None)
@@ -196,7 +196,7 @@ def deploy_directly(emulator, name, values):
 
 
 def upload(emulator):
-    """Puts the zips and the template that names them into S3, once per content."""
+    """Uploads the zips and the template that names them to S3, once per content. Returns the template's key."""
     s3 = emulator.client("s3")
     present = {o["Key"] for o in s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
     text = local_template(emulator.url)
@@ -216,7 +216,7 @@ def upload(emulator):
 
 def zipped(bootstrap):
     data = io.BytesIO()
-    # Stored, not compressed: it never leaves this machine.
+    # Not compressed, because it never leaves this machine.
     with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
         entry = zipfile.ZipInfo("bootstrap")
         entry.external_attr = 0o100755 << 16
@@ -246,7 +246,7 @@ def wait(cloudformation, name):
 
 
 def finish(emulator, name):
-    """What the emulator's CloudFormation leaves out, the secrets, the world; then the env file."""
+    """Does what the emulator's CloudFormation omits, sets the secrets, registers the stack; then writes the env file."""
     stack = emulator.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
     outputs = {o["OutputKey"]: o["OutputValue"] for o in stack["Outputs"]}
     enable_ttl(emulator, outputs)
@@ -257,7 +257,7 @@ def finish(emulator, name):
     secrets.put_secret_value(SecretId=outputs["AppKeySecretName"], SecretString=app(emulator, name))
     webhook_secret = secrets.get_secret_value(SecretId=outputs["WebhookSecretName"])["SecretString"]
     if not webhook_secret.isalnum():
-        # The emulator ignores ExcludePunctuation, and an env file cannot hold what comes out.
+        # The emulator ignores ExcludePunctuation, and an env file cannot contain the resulting secret.
         webhook_secret = token_hex(32)
         secrets.put_secret_value(SecretId=outputs["WebhookSecretName"], SecretString=webhook_secret)
     values = env_values(emulator, name, outputs, webhook_secret)
@@ -282,9 +282,9 @@ def enable_ttl(emulator, outputs):
 
 
 def drop_tls_rule(emulator, outputs):
-    """The emulator speaks plain HTTP and, with AUTH, would enforce our rule against that."""
+    """Removes our TLS-only rule: the emulator uses plain HTTP and, with AUTH, would enforce it."""
     sqs = emulator.client("sqs")
-    # The rule holds for this very call; the header says that TLS ended before the emulator.
+    # The rule applies to this call too; the header claims that TLS was terminated before the emulator.
     sqs.meta.events.register(
         "before-call.sqs", lambda params, **_: params["headers"].update({"x-forwarded-proto": "https"})
     )
@@ -297,7 +297,7 @@ def drop_tls_rule(emulator, outputs):
 
 
 def allow_batches(emulator, name):
-    """For AWS a batch call is covered by its single action; the emulator wants one of its own."""
+    """Adds batch permissions: AWS authorizes a batch call by its single action, but the emulator requires a separate one."""
     iam = emulator.client("iam")
     batched = ("sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
     pages = emulator.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=name)
@@ -321,18 +321,18 @@ def allow_batches(emulator, name):
 
 
 def app_id(name):
-    """An App for each stack: its owner is whose jobs are served."""
+    """Returns the ID of the stack's App. The App's owner is the account whose jobs the stack serves."""
     return str(int(api_id(name), 16))
 
 
 def app(emulator, name):
-    """What the App's secret holds, as an operator puts it in."""
+    """Returns the content of the App's secret, as an operator would enter it."""
     url = emulator.github_url or "http://127.0.0.1:9"
     return json.dumps({"app_id": app_id(name), "api_url": url, "private_key": app_key()})
 
 
 def app_key():
-    """The simulated App's key pair, made once; answers the private half."""
+    """Returns the simulated App's private key; the key pair is created once."""
     if not (APP_KEY.exists() and APP_PUBLIC_KEY.exists()):
         made = subprocess.run(
             [SAM.parent / "python", "-c", KEY_MAKER], capture_output=True, text=True, check=True
@@ -374,7 +374,7 @@ def env_values(emulator, name, outputs, webhook_secret):
 
 
 def note_owner(emulator, values):
-    """Has the stack ask GitHub about the App, as an operator does first. Until then, or a sweep, it serves nobody."""
+    """Makes the stack query GitHub for the App's owner, as an operator does first; it serves no jobs until it knows the owner."""
     if not emulator.control_url:
         return
     request = json.dumps({"version": 1, "action": "status", "github": True})
@@ -385,7 +385,7 @@ def note_owner(emulator, values):
 
 
 def register(emulator, values):
-    """Tells the world about the stack, and about an organization whose webhook it is."""
+    """Registers the stack with the simulated world, and an organization that has its webhook."""
     if not emulator.control_url:
         return
     control(emulator, "images", IMAGE)
@@ -413,13 +413,13 @@ def register(emulator, values):
             "stack": values["STACK_NAME"],
         },
     )
-    # Who is logged in at GitHub's pages owns that organization, and the webhook is on this machine.
+    # The user logged in to GitHub's pages owns that organization, and the webhook is on this machine.
     pages = {"owns": {values["GITHUB_OWNER"]: True}, "address": emulator.github_url, "local_hooks_allowed": True}
     control(emulator, "pages", pages)
 
 
 def control(emulator, path, body=None):
-    """What the world answers, asked or, with a body, told."""
+    """Returns the world's answer to a GET or, with a body, to a POST."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         f"{emulator.control_url}/{path}", data=data, headers={"content-type": "application/json"}
@@ -432,7 +432,7 @@ def control(emulator, path, body=None):
 
 
 def delete(emulator, name):
-    """Deletes a stack with its tables and queues, if it is there."""
+    """Deletes a stack with its tables and queues, if it exists."""
     cloudformation = emulator.client("cloudformation")
     try:
         cloudformation.describe_stacks(StackName=name)
@@ -444,7 +444,7 @@ def delete(emulator, name):
 
 
 def deploy(name, overrides, with_sam=False, fresh=False):
-    """Deploys (or updates) one stack and answers the path of its env file."""
+    """Deploys (or updates) one stack and returns the path of its env file."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name):
         raise Failed(f"{name!r} is no stack name: a lower-case letter, then letters, digits, hyphens")
     emulator = Emulator()

@@ -1,6 +1,6 @@
-"""Two browsers that walk pages by their forms and links: one that only follows HTML, and Chromium by its driver.
+"""Two browsers that use the forms and links of pages: one that only parses HTML, and Chromium through its driver.
 
-Both know `open(address)`, `fill(name, text)`, `press(text)` (a button or a link), `text()`, `address`, and `picture(path)`.
+Both have `open(address)`, `fill(name, text)`, `press(text)` (a button or a link), `text()`, `address`, and `picture(path)`.
 """
 
 import base64
@@ -21,7 +21,7 @@ from local import Failed
 
 
 class Pages(html.parser.HTMLParser):
-    """Forms with their fields and buttons, links, and the text of a page."""
+    """A parsed page: its forms with their fields and buttons, its links, and its text."""
 
     def __init__(self, text):
         super().__init__()
@@ -63,7 +63,7 @@ class Stay(urllib.request.HTTPRedirectHandler):
 
 
 class Plain:
-    """Follows HTML. `press(…, follow=False)` answers where it would go on to."""
+    """Parses HTML only. `press(…, follow=False)` returns the address of a redirect without following it."""
 
     def __init__(self):
         self.address, self.page = "", Pages("")
@@ -116,7 +116,7 @@ class Plain:
 
 
 class Chromium:
-    """By the WebDriver protocol of Debian's chromium-driver. Its profile is new, and goes with it."""
+    """Uses the WebDriver protocol of Debian's chromium-driver, with a new profile that is deleted with it."""
 
     OPTIONS = (
         "--headless=new",

@@ -1,4 +1,4 @@
-"""What the emulator lacks of AWS, done for a stack as soon as it is there, and told to the simulated EC2 and GitHub."""
+"""Adds what the emulator lacks to a new stack, and registers the stack with the simulated EC2 and GitHub."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ class Gaps(threading.Thread):
                 self.look()
                 time.sleep(0.2)
             self.close()
-        except Exception as failure:  # told by whoever waits
+        except Exception as failure:  # reported by the thread that waits
             self.failure = failure
 
     def look(self):

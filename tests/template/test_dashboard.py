@@ -1,4 +1,4 @@
-"""The dashboard: CloudFormation takes its body as text, and the emulator any body, so what is wrong in it is seen here."""
+"""The dashboard's body. CloudFormation treats it as text, and the emulator accepts any body, so only these tests find errors."""
 
 import importlib.machinery
 import importlib.util

@@ -1,4 +1,4 @@
-"""The sample events, and EventBridge's patterns against EC2's own envelopes."""
+"""The sample events, and EventBridge's patterns against EC2's real envelopes."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ def maker():
 
 
 def matches(pattern, event):
-    """EventBridge's matching, as far as our patterns go: fields present, values listed."""
+    """Returns whether EventBridge matches, for the features that our patterns use: fields present, values listed."""
     for key, wanted in pattern.items():
         if key not in event:
             return False
@@ -72,7 +72,7 @@ class Patterns(unittest.TestCase):
         for name in ("MachineEndedRule", "SpotWarningRule"):
             (target,) = rendered().properties(name)["Targets"]
             self.assertEqual(target["Arn"], reap)
-            # No transformer: the envelope arrives as it is.
+            # No transformer: the envelope arrives unchanged.
             self.assertFalse({"InputTransformer", "InputPath", "Input"} & set(target))
 
     def test_the_sweep_runs_every_minute(self):
@@ -108,7 +108,7 @@ class Samples(unittest.TestCase):
     def test_every_sample_is_listed(self):
         readme = (EVENTS / "README.md").read_text(encoding="utf-8")
         for path in EVENTS.glob("*.json"):
-            # In full, or shortened to what differs from the row's first file.
+            # In full, or shortened to the part that differs from the row's first file.
             tails = {path.stem.removeprefix(f) for f in ("webhook", "runner-api")}
             listed = {f"`{path.name}`", *(f"`{t}`" for t in tails)}
             self.assertTrue(path.name.startswith("admin-") or any(n in readme for n in listed), path.name)

@@ -1,4 +1,4 @@
-"""What each role may and may not do, judged on the rendered policies.
+"""What each role can and cannot do, evaluated on the rendered policies.
 
 The emulator does not see EC2 calls, so the IAM promises are kept by this table: one line, one fact. Dropping any
 statement of any policy must break a fact. The emulator's evaluator takes any key of a condition for set; what AWS
@@ -50,7 +50,7 @@ AUDIT = {"dynamodb:LeadingKeys": ["audit#2026-11-21#1"]}
 POOL = {"dynamodb:LeadingKeys": ["pool#default"]}
 
 FACTS = [
-    # --- webhook: one queue, one secret
+    # --- webhook: one queue and one secret
     ("Webhook", "Allow", "sqs:SendMessage", JOBS, {}),
     ("Webhook", "Allow", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
     ("Webhook", "Allow", "logs:PutLogEvents", f"{LOGS}webhook:log-stream:x", {}),
@@ -66,7 +66,7 @@ FACTS = [
     ("Webhook", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
     ("Webhook", "Deny", "logs:PutLogEvents", f"{LOGS}admin:log-stream:x", {}),
     ("Webhook", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-admin", {}),
-    # --- scale-up: its queues, the tables, launches from our template and nothing else
+    # --- scale-up: its queues, the tables, launches only from our template
     ("ScaleUp", "Allow", "logs:PutLogEvents", f"{LOGS}scale-up:log-stream:x", {}),
     ("ScaleUp", "Allow", "sqs:ReceiveMessage", JOBS, {}),
     ("ScaleUp", "Allow", "sqs:ChangeMessageVisibility", JOBS, {}),
@@ -136,7 +136,7 @@ FACTS = [
     ("ScaleUp", "Deny", "ec2:RunInstances", INSTANCE, FROM_OURS),
     ("ScaleUp", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_THEIRS, **FROM_OURS}),
     ("ScaleUp", "Deny", "ec2:RunInstances", VOLUME, FROM_OURS),
-    # EC2 judges it only where the request tags it, which ours does not.
+    # EC2 authorizes it only if the request tags it, which ours does not.
     ("ScaleUp", "Deny", "ec2:RunInstances", SPOT, {}),
     ("ScaleUp", "Deny", "ec2:RunInstances", f"{EC2}:subnet/subnet-0other", FROM_OURS),
     ("ScaleUp", "Deny", "ec2:RunInstances", f"{EC2}:security-group/sg-0other", FROM_OURS),
@@ -155,7 +155,7 @@ FACTS = [
     ("ScaleUp", "Deny", "iam:PassRole", OTHER_ROLE, TO_EC2),
     ("ScaleUp", "Deny", "dynamodb:Scan", INSTANCES, {}),
     ("ScaleUp", "Deny", "dynamodb:DeleteTable", INSTANCES, {}),
-    # --- reaper: ends our machines and no others
+    # --- reaper: terminates only our machines
     ("Reaper", "Allow", "logs:PutLogEvents", f"{LOGS}reaper:log-stream:x", {}),
     ("Reaper", "Allow", "ec2:TerminateInstances", INSTANCE, OURS),
     ("Reaper", "Allow", "ec2:GetConsoleOutput", INSTANCE, OURS),
@@ -193,7 +193,7 @@ FACTS = [
     ("Reaper", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
     ("Reaper", "Deny", "dynamodb:DeleteItem", CONTROL, AUDIT),
     ("Reaper", "Allow", "dynamodb:UpdateItem", CONTROL, POOL),
-    # --- runner-api: answers machines, and asks nothing of EC2
+    # --- runner-api: answers machines, and does not call EC2
     ("RunnerApi", "Allow", "logs:PutLogEvents", f"{LOGS}runner-api:log-stream:x", {}),
     ("RunnerApi", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
     ("RunnerApi", "Deny", "ec2:DescribeInstances", "*", {}),
@@ -233,7 +233,7 @@ FACTS = [
     ("Admin", "Deny", "ec2:DescribeInstances", "*", {}),
     ("Admin", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("Admin", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
-    # It sets the GitHub App up: nobody else ever writes a secret.
+    # It sets up the GitHub App: only this role ever writes a secret.
     ("Admin", "Allow", "secretsmanager:GetSecretValue", WEBHOOK_SECRET, {}),
     ("Admin", "Allow", "secretsmanager:PutSecretValue", WEBHOOK_SECRET, {}),
     ("Admin", "Allow", "secretsmanager:PutSecretValue", APP_KEY, {}),
@@ -243,7 +243,7 @@ FACTS = [
     ("RunnerApi", "Deny", "secretsmanager:PutSecretValue", APP_KEY, {}),
     ("Admin", "Deny", "sqs:ReceiveMessage", JOBS_DLQ, {}),
     ("Admin", "Deny", "sqs:ReceiveMessage", LAUNCH_DLQ, {}),
-    # --- the machines' role, in the hands of every job: three calls
+    # --- the machines' role, which every job can use: three calls
     ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/register", {}),
     ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/events", {}),
     ("Instance", "Allow", "execute-api:Invoke", f"{API}/POST/runner/job-started", {}),
@@ -252,7 +252,7 @@ FACTS = [
     ("Instance", "Deny", "execute-api:Invoke", f"{API}/POST/runner/register/more", {}),
     ("Instance", "Deny", "execute-api:Invoke", f"arn:aws:execute-api:{HERE}:other/$default/POST/runner/events", {}),
     ("Instance", "Deny", "execute-api:ManageConnections", f"{API}/POST/runner/events", {}),
-    # Who may invoke runner-api speaks for any machine, and who may invoke admin is an operator.
+    # A role that can invoke runner-api can impersonate any machine, and one that can invoke admin is an operator.
     ("Instance", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-runner-api", {}),
     ("Instance", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-admin", {}),
     ("RunnerApi", "Deny", "lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:{STACK}-admin", {}),
@@ -266,11 +266,11 @@ FACTS = [
     ("Instance", "Deny", "sqs:SendMessage", REAP, {}),
     ("Instance", "Deny", "iam:PassRole", INSTANCE_ROLE, TO_EC2),
     ("Instance", "Deny", "sts:AssumeRole", OTHER_ROLE, {}),
-    # A job too may write there, so nobody takes for a machine's word what another machine can write.
+    # Jobs can write there too, so one machine must not be able to write another machine's log.
     ("Instance", "Allow", "s3:PutObject", f"{MACHINE_LOGS}0/machine.log.gz", MACHINE),
     ("Instance", "Deny", "s3:PutObject", f"{MACHINE_LOGS}1/machine.log.gz", MACHINE),
     ("Instance", "Deny", "s3:PutObject", f"{MACHINE_LOGS}0", MACHINE),
-    # One object of its own: any number of others would cost without bound.
+    # Only one object per machine: an unlimited number would cost without bound.
     ("Instance", "Deny", "s3:PutObject", f"{MACHINE_LOGS}0/", MACHINE),
     ("Instance", "Deny", "s3:PutObject", f"{MACHINE_LOGS}0/2", MACHINE),
     ("Instance", "Deny", "s3:PutObject", f"{MACHINE_LOGS}0/machine.log.gz.2", MACHINE),
@@ -287,12 +287,12 @@ FACTS = [
 
 
 def policies(role, stack=None):
-    """All policy documents of a role: inline ones and the stack's own managed ones."""
+    """Returns all policy documents of a role: inline ones and the stack's own managed ones."""
     stack = stack or rendered()
     properties = stack.properties(f"{role}Role")
     found = [p["PolicyDocument"] for p in properties.get("Policies", [])]
     managed = {stack.resolve({"Ref": n}): p for n, p in stack.of_type("AWS::IAM::ManagedPolicy").items()}
-    # A managed policy of AWS's own would be a KeyError: none is used.
+    # An AWS managed policy would be a KeyError: no role uses one.
     return found + [managed[arn]["PolicyDocument"] for arn in properties.get("ManagedPolicyArns", [])]
 
 
@@ -310,7 +310,7 @@ def allowed(documents, action, resource, keys):
 
 
 def filled(document, keys):
-    """With the values of the request in the place of its variables, as IAM reads it. The evaluator does not."""
+    """Replaces a policy's variables by the request's values, as IAM does; the evaluator does not."""
     text = json.dumps(document)
     for key, value in keys.items():
         text = text.replace(f"${{{key}}}", str(value))
@@ -322,7 +322,7 @@ def listed(value):
 
 
 def broken(role, documents):
-    """The facts of a role that do not hold for these documents."""
+    """Returns the facts of a role that these documents violate."""
     return [
         f"{role} should be {'allowed' if verdict == 'Allow' else 'refused'}: {action} on {resource} with {keys}"
         for fact_role, verdict, action, resource, keys in FACTS
@@ -362,7 +362,7 @@ class Facts(unittest.TestCase):
         self.assertEqual(roles, {fact[0] for fact in FACTS})
 
     def test_no_statement_is_spare(self):
-        """Without any one statement some fact breaks: the table covers the policies."""
+        """If any statement is removed, a fact breaks: the table covers the policies."""
         managed_seen = {}
         for role in sorted({fact[0] for fact in FACTS}):
             documents = policies(role)
@@ -371,7 +371,7 @@ class Facts(unittest.TestCase):
                     rest = [s for s in document["Statement"] if s is not statement]
                     without = [*documents[:number], {**document, "Statement": rest}, *documents[number + 1 :]]
                     key = json.dumps(statement, sort_keys=True)
-                    # The shared policy's statements need one role that notices, not all.
+                    # Only one role needs to notice a missing statement of the shared policy.
                     managed_seen[key] = managed_seen.get(key, False) or bool(broken(role, without))
         spare = [key for key, noticed in managed_seen.items() if not noticed]
         self.assertEqual(spare, [])
@@ -395,7 +395,7 @@ class Shape(unittest.TestCase):
                     self.assertTrue(all(action.startswith(forced) for action in actions), actions)
 
     def test_every_condition_is_on_a_key_that_aws_sets(self):
-        """A condition on any other key is never true, and what it guards is refused for ever."""
+        """A condition on any other key is never true, so its action would always be refused."""
         for role, statement in self.statements():
             keys = [key for condition in statement.get("Condition", {}).values() for key in condition]
             for action, resource in itertools.product(listed(statement["Action"]), listed(statement["Resource"])):
@@ -404,7 +404,7 @@ class Shape(unittest.TestCase):
                     self.assertEqual(dead, [], f"{role} {statement['Sid']}: {action} on {resource}")
 
     def test_no_resource_is_named_that_an_action_is_not_judged_on(self):
-        """Such a grant is dead: it allows nothing, and a reader takes it for needed."""
+        """Such a grant allows nothing, and readers would believe that it is needed."""
         dead = [
             f"{role} {statement['Sid']}: {action} on {resource}"
             for role, statement in self.statements()

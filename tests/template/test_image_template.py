@@ -1,4 +1,4 @@
-"""infra/image.yaml: images made by the script that prepares machines, and who may what for that."""
+"""infra/image.yaml: images are built by the scripts that prepare machines, with the necessary permissions only."""
 
 import itertools
 import re
@@ -40,14 +40,14 @@ class Component(unittest.TestCase):
         self.assertEqual(scripts, [sync.shipped()[name] for name in sync.BAKED])
         for step in (*build, *test):
             self.assertEqual(step["action"], "ExecuteBash")
-        # Image Builder would put a value in the place of these.
+        # Image Builder would substitute these.
         self.assertNotIn("{{", self.data())
 
     def test_it_fits(self):
         self.assertLessEqual(len(self.data()), 16_000)
 
     def test_what_never_changes_has_a_name_of_its_text(self):
-        """Image Builder makes no second component or recipe of a name and a version."""
+        """Image Builder does not create a second component or recipe with one name and version."""
         sync = synchronizer()
         other = sync.with_component((ROOT / TEMPLATE).read_text(encoding="utf-8"), sync.component(dict.fromkeys(sync.BAKED, "true\n")))
         digests = {re.search(r"Digest: (\w+)", text)[1] for text in (other, (ROOT / TEMPLATE).read_text(encoding="utf-8"))}

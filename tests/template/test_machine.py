@@ -1,7 +1,8 @@
-"""infra/machine/machine.py: what the supervisor asks, what its hooks hear, and what a job gets to see."""
+"""infra/machine/machine.py: the supervisor's calls, the answers that hooks get, and the environment of a job."""
 
 import contextlib
 import datetime
+import email.utils
 import gzip
 import http.server
 import importlib.util
@@ -34,7 +35,7 @@ EVENT = {"event": "job-started", "repository": "acme/app"}
 
 
 class Api(http.server.BaseHTTPRequestHandler):
-    """Metadata service and runner API in one. Each call takes the next answer of its path; the last stays."""
+    """Metadata service and runner API in one. Each call gets the next answer for its path; the last one repeats."""
 
     protocol_version = "HTTP/1.1"
 
@@ -49,7 +50,7 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def is_late(self):
-        """As AWS answers a signature of another time: 403, with its own time in the Date header."""
+        """Refuses a signature with a wrong time as AWS does: 403, with its own time in the Date header."""
         signed_at = datetime.datetime.strptime(self.headers["x-amz-date"] + "+0000", "%Y%m%dT%H%M%SZ%z")
         is_late = abs(datetime.datetime.now(datetime.timezone.utc) - signed_at).total_seconds() > 300
         if is_late:
@@ -64,7 +65,7 @@ class Api(http.server.BaseHTTPRequestHandler):
                 return
             self.server.objects.append((self.path, self.headers, body))
             self.server.slow.wait(10)
-        with contextlib.suppress(BrokenPipeError):  # whoever asked may have gone
+        with contextlib.suppress(BrokenPipeError):  # the client may have disconnected
             self.answer(200, "token")
 
     def do_GET(self):
@@ -101,7 +102,7 @@ class Case(unittest.TestCase):
                  "MUSTER_REGISTER_LIMIT_SECONDS": "1", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url, "MUSTER_RUNNER_USER": self.user,
                  "MUSTER_RUNNER_DIR": str(self.root), "MUSTER_ENVIRONMENT": str(self.root / "image"), "MUSTER_TOOL_CACHE": "/tools",
                  "MUSTER_UNITS": str(self.root / "units"), "PATH": f"{self.root}:{os.environ['PATH']}"}
-        # A pool may name a proxy, and an image too: neither is ours to use.
+        # A pool or an image may configure a proxy: the supervisor must not use it.
         self.enterContext_(unittest.mock.patch.dict(os.environ, {**given, "http_proxy": "http://127.0.0.1:9"}))
         spec = importlib.util.spec_from_file_location("machine", self.root / "machine.py")
         self.machine = importlib.util.module_from_spec(spec)
@@ -222,12 +223,43 @@ class Calls(Case):
         self.assertEqual(event["log"], "preparing\n[...]\nmuster: booting failed (exit code 7)")
 
     def test_a_report_is_repeated_and_a_refused_one_not(self):
-        self.api.answers["/runner/events"] = [(500, {}), (200, {})]
-        self.machine.report({"event": "exited"}, 3)
-        self.assertEqual(len(self.api.calls), 2)
-        self.api.answers["/runner/events"] = [(409, {})]
-        self.machine.report({"event": "exited"}, 3)
-        self.assertEqual(len(self.api.calls), 3)
+        for statuses, tries, waits in (((500, 200), 3, [1]), ((409,), 3, []), ((200,), 3, []), ((0, 500, 503, 200), 3, [1, 2]),
+                                       ((403,), 1, [])):
+            asks, clock = unittest.mock.Mock(side_effect=[(status, {}) for status in statuses]), unittest.mock.Mock()
+            with unittest.mock.patch.multiple(self.machine, ask=asks, time=clock, random=unittest.mock.Mock(random=lambda: 0.25)):
+                self.machine.report({"event": "exited"}, tries)
+            self.assertEqual([call.args[0] for call in clock.sleep.mock_calls], [wait + 0.25 for wait in waits], statuses)
+            self.assertEqual(asks.call_count, len(waits) + 1, statuses)
+
+    def test_calls_are_repeated_after_growing_and_random_delays(self):
+        rows = ((429, 0, 12, 0.5), (429, 9, 32, 0.5), (0, 0, 12, 1), (503, 3, 12, 8), (503, 4, 12, 12), (500, 9, 32, 32))
+        with unittest.mock.patch.object(self.machine.random, "random", lambda: 0.25):
+            for status, attempt, longest, seconds in rows:
+                self.assertEqual(self.machine.pause(status, attempt, longest), seconds + 0.25, (status, attempt))
+
+    def test_a_clock_that_is_a_minute_off_needs_no_correction(self):
+        now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        for seconds, corrected in ((60, False), (-60, False), (61, True), (-61, True)):
+            date = email.utils.format_datetime(now + datetime.timedelta(seconds=seconds))
+            with unittest.mock.patch.object(self.machine, "utc_now", lambda: now):
+                refusal = types.SimpleNamespace(headers={"date": date})
+                self.assertEqual(self.machine.corrects_clock(refusal), corrected, seconds)
+        # Only a 403 can be the clock's fault.
+        self.machine.SKEW = datetime.timedelta()
+        with unittest.mock.patch.object(self.machine, "corrects_clock", lambda _: True):
+            for status, calls in ((403, 2), (400, 1), (429, 1), (500, 1)):
+                del self.api.calls[:]
+                self.api.answers["/runner/events"] = [(status, {})]
+                self.assertEqual(self.machine.ask("/runner/events", {})[0], status)
+                self.assertEqual(len(self.api.calls), calls, status)
+
+    def test_the_last_lines_have_no_credentials_and_a_maximum_length(self):
+        for line, left in (("a" * 31, "a" * 31), ("a" * 32, "[...]"), ("A1+/=_-z" * 4, "[...]"), ("ü\x1b[2J\tx", "[2J\tx"),
+                           ("é a" * 3000, "a" * 3)):
+            self.machine.LINES.clear()
+            self.machine.LINES.append(line)
+            self.assertTrue(self.machine.last_lines().replace(" ", "").endswith(left), line[:40])
+            self.assertLessEqual(len(self.machine.last_lines()), 3500)
 
 
 class Leaving(Case):
@@ -252,12 +284,14 @@ class Hooks(Case):
         super().setUp()
         self.command("systemctl")
         (self.root / "hooks.json").write_text("{}")
-        server = self.machine.Machine("r-1")
+        self.packages = self.machine.concurrent.futures.Future()
+        self.packages.set_result(None)
+        server = self.server = self.machine.Machine("r-1", self.packages)
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
 
     def hook(self, name, **given):
-        """The hook as the agent runs it, and what it said. One that waits to be ended is ended, as the worker does it."""
+        """Runs the hook as the agent does. Returns its exit code and output. A hook that waits is ended as the worker does."""
         script = str(self.root / f"{name}.sh")
         given = {"PATH": os.environ["PATH"], "GITHUB_REPOSITORY": "acme/app", "GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "2",
                  "GITHUB_JOB": "build", **given}
@@ -306,10 +340,10 @@ class Hooks(Case):
     def test_a_job_waits_while_muster_cannot_be_told(self):
         os.environ["MUSTER_START_LIMIT_SECONDS"] = "9"
         self.api.answers["/runner/job-started"] = [(429, {}), (500, "x"), (200, {})]
-        self.assertEqual(self.hook("job-started"), (0, "Muster does not answer yet (status 429); asking again.\n"))
+        self.assertEqual(self.hook("job-started"), (0, "Muster does not answer yet (status 429). Retrying.\n"))
 
     def test_two_minutes_without_the_runner_api_cost_two_minutes(self):
-        """And at most one pause more: to a job that is to start, and to a machine that is to register."""
+        """At most one pause longer, both for a job's start and for a machine's registration."""
         now = [0.0]
         clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
         answers = lambda *_: (200, {}) if now[0] >= 120 else (503, {})
@@ -319,20 +353,20 @@ class Hooks(Case):
             hook = unittest.mock.Mock()
             self.assertEqual(self.machine.Hook.may_start(hook, EVENT), "")
             self.assertTrue(120 <= now[0] <= 120 + 12, now)
-            hook.tell.assert_called_once()  # the job's log says it once
+            hook.tell.assert_called_once()  # the message is in the job's log once
             now[0] = 0.0
             self.assertEqual(self.machine.register(), {})
             self.assertTrue(120 <= now[0] <= 120 + 32, now)
 
-    # Calls a second of the one that floods, what the route's bucket gets in a second, how many of a hundred machines may be
-    # shut out, and the median wait in seconds at most. docs/design/capacity.md has these rows.
+    # The flood's calls a second, the refill of the route's bucket a second, the maximum per cent of machines or jobs that fail,
+    # and the maximum median wait in seconds. docs/design/capacity.md has these rows.
     FLOODS = {
         "START": ((100, 20, 0, 6), (1000, 20, 0, 60), (2000, 20, 0, 120), (5000, 20, 0, 240), (5000, 500, 0, 12)),
         "REGISTER": ((100, 20, 0, 6), (1000, 20, 1, 60), (2000, 20, 4, 120), (5000, 20, 24, 240), (5000, 500, 0, 12)),
     }
 
     def test_a_job_that_calls_without_end_delays_others_and_fails_none(self):
-        """The bucket of a route does not know its callers: each try is a draw, and a refused call takes nothing."""
+        """A route's bucket does not distinguish callers: each attempt succeeds by chance, and a refused call uses no token."""
         now, draws = [0.0], random.Random(7)
         clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
         chance = types.SimpleNamespace(random=draws.random)
@@ -357,7 +391,7 @@ class Hooks(Case):
 
     def test_lasting_silence_is_a_no(self):
         self.api.answers["/runner/job-started"] = [(500, {})]
-        self.assertIn("could not be told about this job for 1 seconds (status 500)", self.hook("job-started")[1])
+        self.assertIn("could not be reported to Muster for 1 seconds (status 500)", self.hook("job-started")[1])
 
     def test_what_a_job_says_later_is_not_told_again(self):
         for _ in range(3):
@@ -366,12 +400,15 @@ class Hooks(Case):
         self.assertEqual([path for path, _ in self.api.calls], ["/runner/job-started", "/runner/events"])
 
     def test_the_images_own_hooks_run_too(self):
-        (self.root / "theirs.sh").write_text('echo "theirs for $GITHUB_JOB"; false; echo not reached')
+        ended, reported = self.root / "ended", []
+        (self.root / "theirs.sh").write_text(f'touch {ended}; echo "theirs for $GITHUB_JOB"; false; echo not reached')
         (self.root / "hooks.json").write_text(json.dumps(dict.fromkeys(("job-started", "job-completed"), f"{self.root}/theirs.sh")))
         self.assertEqual(self.hook("job-started"), (1, "theirs for build\n"))
-        self.assertEqual(self.hook("job-completed"), (1, "theirs for build\n"))
-        # Ours is the last word: the machine ends soon after it.
-        self.assertEqual(self.api.calls[-1][1]["event"], "job-completed")
+        ended.unlink()
+        # Our report comes last, because the machine ends soon after it.
+        with unittest.mock.patch.object(self.machine, "report", lambda event, _: reported.append((event["event"], ended.exists()))):
+            self.assertEqual(self.hook("job-completed"), (1, "theirs for build\n"))
+        self.assertEqual(reported, [("job-completed", True)])
 
     def test_a_refused_job_does_not_reach_the_images_hook(self):
         self.api.answers["/runner/job-started"] = [(409, {})]
@@ -379,9 +416,30 @@ class Hooks(Case):
         (self.root / "hooks.json").write_text(json.dumps({"job-started": f"{self.root}/theirs.sh"}))
         self.assertNotIn("theirs", self.hook("job-started")[1])
 
+    def test_a_job_waits_for_the_packages_and_is_refused_without_them(self):
+        self.machine.PACKAGES_LIMIT = 0
+        for error, done, why in ((None, True, ""), (SystemExit("exit code 100"), True, "(exit code 100)"),
+                                 (None, False, "(more than 0 seconds)")):
+            hook = types.SimpleNamespace(server=self.server, tell=unittest.mock.Mock())
+            self.server.packages = self.machine.concurrent.futures.Future()
+            if done:
+                self.server.packages.set_exception(error) if error else self.server.packages.set_result(None)
+            said = self.machine.Hook.await_packages(hook)
+            self.assertEqual((bool(said), why in said, hook.tell.called), (bool(why), True, not done), why)
+
+    def test_an_agent_is_stopped_only_if_its_packages_failed_before_a_job(self):
+        failed = self.machine.concurrent.futures.Future()
+        failed.set_exception(SystemExit("exit code 100"))
+        # The packages, the verdict on a job (None without a job), and whether the agent is stopped and later jobs are refused.
+        for packages, verdict, stopped, refused in ((self.packages, None, False, False), (failed, None, True, True),
+                                                    (failed, "", False, True), (failed, "no", False, True)):
+            self.server.verdict, before = verdict, len(self.commands())
+            self.server.refuse_without_packages(packages)
+            self.assertEqual((len(self.commands()) > before, bool(self.server.verdict)), (stopped, refused), verdict)
+
     def test_without_a_supervisor_no_job_begins(self):
         (self.root / "socket").unlink()
-        # What ends the agent is then the machine's end.
+        # Without a supervisor the machine is powered off, which ends the agent.
         code, said = self.hook("job-started")
         self.assertIn("::error::Muster's supervisor does not answer", said)
         self.assertEqual(code, -signal.SIGINT)
@@ -404,7 +462,7 @@ class Surroundings(Case):
         environment, images = self.machine.environments({})
         self.assertFalse([name for name in environment if name.startswith("ACTIONS_RUNNER_HOOK")])
         self.assertEqual((self.root / ".env").read_text(), kept)
-        # The agent would have taken those of .env.
+        # The agent would have used the hooks in .env.
         self.assertEqual(images, {"job-started": "/b.sh"})
 
     def test_jobs_become_root_where_the_image_has_the_means(self):
@@ -414,7 +472,7 @@ class Surroundings(Case):
         self.machine.let_jobs_be_root(f"{self.root}/sudoers.d/muster")
         rule = self.root / "sudoers.d/muster"
         self.assertEqual(rule.read_text(), f"{self.user} ALL=(ALL) NOPASSWD: ALL\n")
-        self.assertEqual(stat.S_IMODE(rule.stat().st_mode), 0o440)  # sudo ignores a file that others may write
+        self.assertEqual(stat.S_IMODE(rule.stat().st_mode), 0o440)  # sudo ignores a file that others can write
         self.assertEqual(self.commands(), ["getent group docker", f"usermod -aG docker {self.user}", "systemctl daemon-reload"])
         opened = (self.root / "units/muster-runner.service.d/metadata.conf").read_text()
         self.assertEqual(opened, "[Service]\nIPAddressDeny=\n")
@@ -437,6 +495,52 @@ class Surroundings(Case):
         self.assertEqual(self.commands(), ["systemctl start muster-runner.service"])
 
 
+class Lives(Case):
+    """A machine's life from its configuration to its end, without systemd."""
+
+    def live(self, config, code=0, user="somebody", started=lambda: os.kill(os.getpid(), signal.SIGUSR1)):
+        done = self.machine.concurrent.futures.Future()
+        done.set_result(None)
+        self.ran, self.rooted = unittest.mock.Mock(), unittest.mock.Mock()
+        for command in ("systemctl", "usermod"):
+            self.command(command)
+        fakes = {"register": lambda: {"runner_name": "r-1", "encoded_jit_config": "x", **config}, "run": self.ran, "USER": user,
+                 "beside": lambda *_: done, "start_agent": lambda *_: started(), "agents_end": lambda: code,
+                 "Machine": unittest.mock.Mock(), "let_jobs_be_root": self.rooted, "write": unittest.mock.Mock()}
+        with unittest.mock.patch.multiple(self.machine, **fakes):
+            return self.machine.main()
+
+    def test_only_a_pool_with_sudo_gives_root_to_a_user_who_is_not_root(self):
+        closed = ["usermod --expiredate 1 somebody"]
+        for sudo, user, rooted, commands in ((True, "somebody", 1, []), (False, "somebody", 0, closed), (None, "somebody", 0, closed),
+                                             (True, self.user, 0, []), (False, self.user, 0, [])):
+            (self.root / "commands").unlink(missing_ok=True)
+            self.assertEqual(self.live({"sudo": sudo}, user=user), 0)
+            self.assertEqual((self.rooted.call_count, self.commands()), (rooted, commands), (sudo, user))
+
+    def test_the_agent_and_the_boot_hook_of_the_configuration_are_used(self):
+        for config, programs in (({}, ["prepare.sh"]), ({"agent": {}}, ["prepare.sh", "agent.sh"]),
+                                 ({"boot_hook": "true"}, ["prepare.sh", "-euo"]), ({"boot_hook": ""}, ["prepare.sh"])):
+            self.live(config)
+            ran = [os.path.basename(call.args[0][1]) for call in self.ran.mock_calls]
+            self.assertEqual(ran, programs, config)
+
+    def test_the_end_is_reported_and_only_an_ordered_one_waits_for_an_inspection(self):
+        def fails():
+            raise SystemExit("the runner does not start")
+        ends = lambda: signal.raise_signal(signal.SIGTERM)
+        begun = lambda: os.kill(os.getpid(), signal.SIGUSR1)
+        self.api.answers["/runner/events"] = [(200, {"stay_seconds": 1})]
+        for started, code, exit_code, event, stays in ((begun, 0, 0, "exited", True), (begun, 7, 0, "exited", True),
+                                                       (fails, 0, 1, "boot-failed", False), (ends, 0, 1, "boot-failed", False)):
+            del self.api.calls[:]
+            before = len(self.said.getvalue())
+            self.assertEqual(self.live({}, code, started=started), exit_code)
+            last = [body for _, body in self.api.calls if body["event"] != "runner-started"][-1]
+            self.assertEqual((last["event"], last.get("code", code)), (event, code))
+            self.assertEqual("keeps this machine for 1 seconds" in self.said.getvalue()[before:], stays, event)
+
+
 class Logs(Case):
     def setUp(self):
         super().setUp()
@@ -456,7 +560,7 @@ class Logs(Case):
         self.machine.send_logs("JITCONFIG")
         text = "==> journal <==\nthe kernel says no\n\n==> Runner_2.log <==\nlistens with [...]\n\n==> Worker_1.log <==\nruns\n\n"
         self.assertEqual(self.sent(), text)
-        # What a job logs by way of syslog is not asked for: sudo notes command lines.
+        # A job's syslog entries are excluded: sudo logs command lines.
         self.assertIn(" _SYSTEMD_UNIT=muster-runner.service _TRANSPORT=stdout + ", self.commands()[0])
 
     def test_a_job_cannot_have_other_files_sent_or_hold_the_end_up(self):
@@ -464,12 +568,22 @@ class Logs(Case):
         (self.root / "_diag/Worker_1.log").symlink_to(self.root / "secret")
         os.mkfifo(self.root / "_diag/Worker_2.log")
         (self.root / "_diag/Worker_3.log").mkdir()
-        (self.root / "_diag/Worker_4.log").write_text("x" * 10)
+        (self.root / "_diag/Worker_4.log").write_text("x" * 10 + "yyyy")
         self.machine.MAX_LOG = 4
         self.machine.send_logs(None)
         text = self.sent()
         self.assertNotIn("root's", text)
-        self.assertTrue(text.endswith("==> Worker_4.log <==\nxxxx\n"), text)
+        self.assertTrue(text.endswith("==> Worker_4.log <==\nyyyy\n"), text)
+        # A hard link to a file of a different user.
+        stranger = types.SimpleNamespace(pw_uid=os.getuid() + 1)
+        with unittest.mock.patch.object(self.machine.pwd, "getpwnam", lambda _: stranger):
+            self.assertEqual(self.machine.end_of(self.root / "_diag/Worker_4.log"), b"")
+
+    def test_the_newest_twenty_logs_are_sent(self):
+        for number in range(10, 32):
+            (self.root / f"_diag/Worker_{number}.log").write_text("x")
+        self.machine.send_logs(None)
+        self.assertEqual(re.findall(r"Worker_(\d+)", self.sent()), [str(number) for number in range(12, 32)])
 
     def test_the_end_is_told_after_the_logs_and_waits_for_them_no_longer_than_it_may(self):
         (self.root / "prepare.sh").write_text("exit 7\n")

@@ -1,4 +1,4 @@
-"""infra/machine.yaml: what its machines differ in, and that they are the stack's machines in all else."""
+"""infra/machine.yaml: its machines differ from the stack's only where they should."""
 
 import unittest
 
@@ -39,7 +39,7 @@ def launch(**given):
 class Machines(unittest.TestCase):
     def test_they_differ_from_the_stacks_in_role_and_group_alone(self):
         own, stacks = launch(), rendered().properties("LaunchTemplate")["LaunchTemplateData"]
-        # A name tells the stack that made it.
+        # The name contains the stack that created it.
         self.assertNotEqual(own["IamInstanceProfile"], stacks["IamInstanceProfile"])
         own = {**own, "IamInstanceProfile": stacks["IamInstanceProfile"]}
         own["MetadataOptions"]["HttpPutResponseHopLimit"] = int(own["MetadataOptions"]["HttpPutResponseHopLimit"])
@@ -109,11 +109,11 @@ class Role(unittest.TestCase):
 
 
 def documents(**given):
-    """What scale-up may with the stack and one of these beside it."""
+    """Returns scale-up's policies with the stack and one of these templates."""
     return [*policies("ScaleUp"), release(**given).properties("Launch")["PolicyDocument"]]
 
 
-# Beside the stack's own, whose template has another id outside of these tests.
+# In addition to the stack's own facts. Outside of these tests the templates' IDs differ.
 FACTS = [
     ("Allow", "ec2:CreateFleet", OWN_TEMPLATE, {}),
     ("Allow", "ec2:RunInstances", OWN_TEMPLATE, {}),

@@ -1,4 +1,4 @@
-"""What a release is made of: infra/package and infra/components.py."""
+"""The contents of a release: infra/package and infra/components.py."""
 
 import hashlib
 import importlib.util
@@ -71,7 +71,7 @@ class Package(unittest.TestCase):
             self.assertEqual(files[f"dist/{function}/bootstrap"], (0o755, function.encode()))
         for path in ("LICENCES.txt", "COMPONENTS.cdx.json", "samconfig.toml", "infra/README.md", "infra/pools.example.yaml", "infra/machine.yaml", "infra/terraform/main.tf"):
             self.assertEqual(files[path][0], 0o644)
-        # What `sam deploy` takes from the template's own folder.
+        # The paths that `sam deploy` reads relative to the template's folder.
         taken = set(re.findall(r"CodeUri: (\S+)/\n", files["template.yaml"][1].decode()))
         self.assertEqual(taken, {f"dist/{function}" for function in self.package.FUNCTIONS})
 
@@ -137,7 +137,7 @@ class Components(unittest.TestCase):
         for program in ("muster-webhook", "muster-scale-up"):
             names[program] = {crate["name"] for crate in components.resolve([program], "x86_64-unknown-linux-gnu")}
         self.assertIn("ring", names["muster-webhook"])
-        # One is another function's, one is run by the compiler, one is for tests alone.
+        # The first belongs to a different function, the second runs in the compiler, the third is only for tests.
         self.assertFalse(names["muster-webhook"] & {"aws-sdk-ec2", "serde_derive", "proptest"})
         self.assertIn("aws-sdk-ec2", names["muster-scale-up"])
 

@@ -1,14 +1,14 @@
-"""The user data under a real systemd, in namespaces of its own, from its first line to the power-off.
+"""Runs the user data under a real systemd, in separate namespaces, from its first line to the power-off.
 
-It takes root, a cgroup 2 mount, overlayfs, and this system's own systemd as the machine's: /usr and /etc are below an
-overlay in memory. The network has nothing but a metadata service and a runner API. What is not there skips the tests.
-The OOM killer's test needs the memory controller of cgroup 2 as well. Both sides have one monotonic
-clock, and a time begins where the machine notes its reason to end.
+Needs root, a cgroup 2 mount and overlayfs, and uses this system's systemd as the machine's: /usr and /etc are below an
+overlay in memory. The network contains only a metadata service and a runner API. The tests are skipped if a requirement is
+missing. The OOM killer's test also needs the memory controller of cgroup 2. Both sides share one monotonic clock, and a
+duration starts when the machine records its reason to end.
 """
 
 import contextlib
-
 import gzip
+import hashlib
 import http.server
 import json
 import os
@@ -16,25 +16,53 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
 import unittest
 
 SYSTEMD = "/lib/systemd/systemd"
-# Seconds within which a machine ends that is told to: fewer than the least time-out of its units, which would end it all the same.
+# The maximum seconds for an ordered end: below the shortest time-out of the units, which would end the machine anyway.
 PROMPT = 25
-# Some reach beyond the namespaces or wait for hardware; the others are not worth their time.
+# Some affect more than the namespaces or wait for hardware; the others only take time.
 MASKED = ("systemd-networkd", "systemd-resolved", "systemd-udevd", "systemd-logind", "systemd-random-seed", "systemd-timesyncd",
           "systemd-machine-id-commit", "systemd-sysusers", "systemd-modules-load", "systemd-sysctl")
 SAY = "exec >>/out/agent 2>&1\n"
-# For a process beside: until the agent runs and its start is told.
+# For a concurrent process: waits until the agent runs and its start is reported.
 RUNS = "for try in {1..600}; do ! grep -qs runner-started /out/calls || break; sleep 0.1; done\n"
 TELL = "python3 -c 'import time; print(time.monotonic())' >/out/told"
-# As a job that writes until there is no room.
+# Acts as a job that writes until the disk is full.
 FILL = "fill() { for each; do cat /dev/zero >$each/full 2>/dev/null || true; done; }\n"
 ASK_METADATA = "curl -sS --max-time 2 -X PUT http://169.254.169.254/latest/api/token; echo \" metadata: $?\"\n"
+# A worker that runs two steps, and ends like GitHub's when its agent is stopped; the agent waits for it.
+WORKER = """trap : TERM
+( trap 'kill -INT $hook; sleep 1; echo told GitHub; exit' TERM; %s & hook=$!; wait $hook; echo next step ) & wait; wait"""
 HOOK = 'GITHUB_REPOSITORY=acme/app GITHUB_RUN_ID=7 bash -e "$ACTIONS_RUNNER_HOOK_JOB_STARTED"'
+
+
+# Runs before a machine without an agent boots. Its package manager takes two seconds to download, and six to install.
+APT = r"""#!/bin/bash
+echo "$*" >>/out/apt
+case "$*" in
+  *--download-only*) sleep 2; [ ! -e /no-mirror ] ;;
+  *install*)
+    echo $EPOCHREALTIME >/out/at.install
+    if [ -e /fails-with-a-job ]; then until grep -qs job-started /out/calls; do sleep 0.1; done; fi
+    [ ! -e /fails ] || exit 100
+    sleep 6
+    printf '#!/bin/sh\necho "docker: $*"\n' >/usr/bin/docker; chmod 755 /usr/bin/docker
+    echo $EPOCHREALTIME >/out/at.installed ;;
+esac
+"""
+BARE = {
+    "usr/local/bin/apt-get": APT,
+    "usr/local/bin/apt-cache": "#!/bin/sh\n",
+    # The pause between two attempts is ten seconds.
+    "usr/local/bin/sleep": '#!/bin/sh\n[ "$1" != 10 ] || set -- 1\nexec /usr/bin/sleep "$@"\n',
+    "usr/local/sbin/ldconfig": "#!/bin/sh\necho libicuuc.so libssl.so\n",
+}
+BARE_ROOT = "rm -f usr/bin/docker usr/local/bin/docker usr/bin/jq; mkdir -p etc/apt/apt.conf.d; rm -rf opt/actions-runner; "
 
 
 class Api(http.server.BaseHTTPRequestHandler):
@@ -47,7 +75,7 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body.encode())
+        self.wfile.write(body if isinstance(body, bytes) else body.encode())
 
     def do_PUT(self):
         if self.path.endswith("/machine.log.gz"):
@@ -58,11 +86,13 @@ class Api(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         keys = {"AccessKeyId": "id", "SecretAccessKey": "key", "Token": "token"}
         known = {"security-credentials/": "role", "instance-id": "i-0abc"}
+        if self.path == "/agent.tar.gz":
+            return self.answer(200, self.server.calls.with_name("agent.tar.gz").read_bytes())
         self.answer(200, next((text for end, text in known.items() if self.path.endswith(end)), json.dumps(keys)))
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        told = {"at": time.monotonic(), "event": body.get("event", "register"), "code": body.get("code")}
+        told = {"at": time.monotonic(), "event": body.get("event", "register"), "code": body.get("code"), "log": body.get("log")}
         with open(self.server.calls, "a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
         if self.path == "/runner/register":
@@ -72,7 +102,7 @@ class Api(http.server.BaseHTTPRequestHandler):
 
 
 def contain(folder):
-    """In namespaces for mounts, network and cgroups: serves the machine's two services, and boots it."""
+    """Runs inside namespaces for mounts, network and cgroups: serves the machine's two services, and boots it."""
     plan = json.loads((folder / "plan").read_text())
     root = folder / "root"
     subprocess.run(["/bin/bash", "-euc", """
@@ -89,9 +119,10 @@ def contain(folder):
         for each in "$@"; do ln -s /dev/null etc/systemd/system/$each.service; done
         """, "bash", *MASKED], cwd=folder, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "disk": plan["disk"]})
     for path, text in plan["files"].items():
-        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
         (root / path).chmod(0o755)
+    subprocess.run(["/bin/bash", "-euc", plan["root"]], cwd=root, check=True)
     for address in (("169.254.169.254", 80), ("127.0.0.1", 8080)):
         server = http.server.ThreadingHTTPServer(address, Api)
         server.plan, server.calls = plan, folder / "out/calls"
@@ -100,25 +131,29 @@ def contain(folder):
         mount -t cgroup2 cgroup2 sys/fs/cgroup
         mkdir -p old; pivot_root . old; umount -l old; exec env -i container=muster PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
         setpriv --bounding-set=-sys_module,-sys_time,-sys_rawio {SYSTEMD} --unit=test.target --log-target=journal"""
-    # A group that hands controllers to its children has no process of its own: who waits outside stays out of it.
+    # A cgroup that enables controllers for its children cannot contain processes, so the waiting process stays outside.
     enter = 'echo 0 >"$0/cgroup.procs"; exec unshare -C /bin/bash -euc "$1"'
     machine = ["unshare", "-mpui", "--fork", "--kill-child", "/bin/bash", "-euc", enter, plan["group"], init]
-    begun = time.monotonic()
-    try:
-        code = subprocess.run(machine, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=90, check=False).returncode
-    except subprocess.TimeoutExpired:
-        code = None
+    for again in range(plan["boots"]):
+        if again:  # without user data, and with what is on the disk
+            subprocess.run(["/bin/bash", "-euc", """umount run; mount -t tmpfs -o mode=755,size=48m tmpfs run
+                rmdir old; rm etc/systemd/system/cloud-final.service"""], cwd=root, check=True)
+        begun = time.monotonic()
+        try:
+            code = subprocess.run(machine, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=90, check=False).returncode
+        except subprocess.TimeoutExpired:
+            code = None
     (folder / "out/end").write_text(json.dumps({"begun": begun, "end": time.monotonic(), "code": code}))
 
 
 def cgroups():
-    """Where cgroup 2 is mounted."""
+    """Returns the mount point of cgroup 2, or None."""
     mounts = (line.split() for line in pathlib.Path("/proc/mounts").read_text().splitlines())
     return next((pathlib.Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
 
 
 def missing():
-    """What there is not."""
+    """Returns the first missing requirement, or None."""
     if os.geteuid() != 0:
         return "root"
     for tool in (SYSTEMD, "unshare", "setpriv", "ip", "useradd", "dbus-daemon", "curl"):
@@ -131,7 +166,7 @@ def missing():
 
 
 def without_memory():
-    """Why a machine of these tests has no memory controller, if so. The root of cgroup 2 hands it out where it may."""
+    """Enables the memory controller at the root of cgroup 2. Returns the reason if that is not possible."""
     root = cgroups()
     with contextlib.suppress(OSError):
         (root / "cgroup.subtree_control").write_text("+memory")
@@ -142,22 +177,37 @@ def without_memory():
 WITHOUT = missing()
 
 
-@unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")
-class Machine(unittest.TestCase):
-    def boot(self, agent, beside="", job_started=200, settings="", after_end={}, disk="4g", unit="", **configuration):
-        """What a machine did, until it had no power: events in their order, what it left in /out, and its times: of each
-        event, of what is in `told`, and of the power's end. `unit` is added to the agent's."""
+def pack(archive, run_sh):
+    """Writes an agent's archive. Returns its SHA-256."""
+    with tempfile.TemporaryDirectory() as name, tarfile.open(archive, "w:gz") as tar:
+        for path, text in (("run.sh", run_sh), ("bin/Runner.Listener", "#!/bin/sh\necho 2.336.0\n"), ("bin/installdependencies.sh", "exit 1\n")):
+            path = pathlib.Path(name, path)
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755)
+        tar.add(name, ".")
+    return hashlib.sha256(archive.read_bytes()).hexdigest()
+
+
+class Case(unittest.TestCase):
+    def boot(self, agent, beside="", job_started=200, settings="", after_end={}, disk="4g", unit="", root="", boots=1, files={},
+             is_bare=False, **configuration):
+        """Boots a machine and waits for its power-off. Returns its events in order, the files in /out, and the times of each
+        event, of `told`, of the stamps in /out/at.*, and of the end. `unit` is added to the agent's unit, and `root` runs in
+        the machine's root before its first boot. A bare machine downloads its agent and installs packages."""
         from test_boot import user_data  # the template is not needed inside
 
         _, begin, script = user_data().partition("#!/usr/bin/env bash\n")
         header = "#!/bin/bash\nexport MUSTER_RUNNER_API=http://127.0.0.1:8080 MUSTER_REGION=eu-central-1 MUSTER_STACK=muster\n"
         service = "[Unit]\n{unit}\n[Service]\nExecStart=/bin/bash /{name}\nStandardOutput=append:/out/{name}\nStandardError=inherit\n"
         etc = "etc/systemd/system/"
+        run_sh = f"#!/bin/bash\n{SAY}{agent}\n"
+        given = files
         files = {
             "user-data": f"{header}{settings}\n{begin}{script}",
             "beside": beside,
             "etc/sudoers.d/README": "",
-            "opt/actions-runner/run.sh": f"#!/bin/bash\n{SAY}{agent}\n",
+            "opt/actions-runner/run.sh": run_sh,
             "etc/environment": "ImageOS=test\nACTIONS_RUNNER_HOOK_JOB_STARTED=/theirs.sh\n",
             "theirs.sh": "echo the hook of the image, as $(id -un)",
             # As cloud-init's last stage.
@@ -165,17 +215,24 @@ class Machine(unittest.TestCase):
             etc + "beside.service": service.format(name="beside", unit="Description=Something else"),
             etc + "muster-runner.service.d/test.conf": unit,
             etc + "test.target": "[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=dbus.service cloud-final.service beside.service\n",
+            **(BARE if is_bare else {}),
+            **given,
         }
+        root = (BARE_ROOT if is_bare else "") + root
         configuration = {"runner_name": "r-1", "encoded_jit_config": "SECRET" * 1500, "sudo": False, **configuration}
         with tempfile.TemporaryDirectory() as name:
             folder, group = pathlib.Path(name), cgroups() / f"muster-{os.getpid()}"
             (folder / "out").mkdir()
             (folder / "out").chmod(0o777)
-            plan = {"files": files, "configuration": configuration, "job_started": job_started, "after_end": after_end}
+            if is_bare:
+                digest = pack(folder / "out/agent.tar.gz", run_sh)
+                configuration["agent"] = {"url": "http://127.0.0.1:8080/agent.tar.gz", "sha256": digest}
+            plan = {"files": files, "configuration": configuration, "job_started": job_started, "after_end": after_end,
+                    "root": root, "boots": boots}
             (folder / "plan").write_text(json.dumps({**plan, "group": str(group), "disk": disk}))
             group.mkdir()
             try:
-                subprocess.run(["unshare", "-mn", sys.executable, __file__, name], cwd=name, check=True, timeout=120)
+                subprocess.run(["unshare", "-mn", sys.executable, __file__, name], cwd=name, check=True, timeout=200)
             finally:
                 (group / "cgroup.kill").write_text("1")
                 until = time.monotonic() + 10
@@ -186,13 +243,20 @@ class Machine(unittest.TestCase):
             out = {path.name: path.read_text(errors="replace") for path in (folder / "out").iterdir()}
         calls = [json.loads(line) for line in out.get("calls", "").splitlines()]
         end = json.loads(out["end"])
-        # What a power-off is, in a namespace of processes: SIGINT for whoever waits for it.
+        # In a PID namespace, a power-off is a SIGINT for the process that waits for it.
         self.assertEqual(end["code"], -2, out)
         end["told"] = float(out.get("told", 0))
-        return [call["event"] for call in calls], out, {**{call["event"]: call["at"] for call in calls}, **end}
+        offset = time.monotonic() - time.time()
+        stamps = {name[3:]: float(text) + offset for name, text in out.items() if name.startswith("at.")}
+        return [call["event"] for call in calls], out, {**{call["event"]: call["at"] for call in calls}, **stamps, **end}
+
+
+@unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")
+class Machine(Case):
+    """Machines of an image with an agent and packages."""
 
     def test_one_job_and_the_power_is_off(self):
-        """Without sudo, the machine's identity is out of a job's reach."""
+        """Without sudo, a job cannot reach the machine's identity."""
         agent = f"env; {ASK_METADATA} grep -l SECRETSECRET /proc/[0-9]*/cmdline; {HOOK}\nsystemctl show -p OOMPolicy muster-runner\nid -un"
         hook = 'echo "hooked $USER for $RUNNER_USER" >/out/hooked; sleep 100 &'
         events, out, times = self.boot(agent, environment={"GREETING": 'it\'s "fine" $HOME\n`x` \\'}, boot_hook=hook)
@@ -211,6 +275,41 @@ class Machine(unittest.TestCase):
         self.assertTrue(said.endswith("the hook of the image, as runner\nOOMPolicy=continue\nrunner\n"), said)
         self.assertEqual(out["hooked"], "hooked root for runner\n")
 
+    def test_users_permissions_and_unit_settings_are_as_intended(self):
+        """Read on the booted machine: by root, and as the user of jobs, for pools without and with `sudo`."""
+        paths = ["/run/muster", *(f"/run/muster/{name}" for name in ("machine.py", "job-started.sh", "job-completed.sh", "hooks.json",
+                 "environment", "settings", "socket")), "/run/systemd/system/muster.service", "/run/systemd/system/muster-runner.service",
+                 "/etc/systemd/system/muster-guard.service", "/opt/actions-runner", "/opt/hostedtoolcache", "/etc/sudoers.d/muster"]
+        agent = f"""( echo hacked >>/run/muster/job-started.sh; cat /run/muster/environment; kill -USR1 $(systemctl show --value -p MainPID muster)
+            systemctl stop muster; rm -f /run/muster/socket; : >/etc/systemd/system/muster-guard.service ) >/dev/null 2>/out/denied || true
+            id -un; grep -E '^(CapEff|NoNewPrivs)' /proc/self/status; {HOOK}; until [ -e /out/go ]; do sleep 0.1; done"""
+        shown = {"muster": "User RuntimeMaxUSec SuccessAction FailureAction TimeoutStopUSec OOMPolicy KillMode Restart UMask",
+                 "muster-runner": "User WorkingDirectory EnvironmentFiles IPAddressDeny OOMPolicy TimeoutStopUSec KillMode Restart LimitNOFILE UMask"}
+        show = "; ".join(f"for name in {names}; do echo {unit} $name=$(systemctl show --value -p $name {unit}.service); done" for unit, names in shown.items())
+        beside = f"{RUNS}sleep 0.3; stat -c '%A %U %n' {' '.join(paths)} >/out/modes 2>/dev/null; {{ {show}; }} >/out/settings; touch /out/go"
+        runners = {"User": "runner", "WorkingDirectory": "/opt/actions-runner", "EnvironmentFiles": "/run/muster/environment (ignore_errors=no)",
+                   "OOMPolicy": "continue", "TimeoutStopUSec": "45s", "KillMode": "control-group", "Restart": "no", "LimitNOFILE": "524288", "UMask": "0022"}
+        supervisors = {"User": "", "RuntimeMaxUSec": "12h 5min", "SuccessAction": "poweroff", "FailureAction": "poweroff", "TimeoutStopUSec": "30s",
+                       "OOMPolicy": "continue", "KillMode": "control-group", "Restart": "no", "UMask": "0022"}
+        for sudo in (False, True):
+            denied = "" if sudo else "fd00:ec2::254/128 169.254.169.254/32"
+            _, out, _ = self.boot(agent, beside=beside, sudo=sudo)
+            with self.subTest(sudo=sudo):
+                wanted = {**{f"muster {k}": v for k, v in supervisors.items()}, **{f"muster-runner {k}": v for k, v in runners.items()}}
+                found = dict(line.partition("=")[::2] for line in out["settings"].splitlines())
+                addresses = " ".join(sorted(found.pop("muster-runner IPAddressDeny").split()))
+                self.assertEqual((found, addresses), (wanted, " ".join(sorted(denied.split()))))
+                modes = [line.split() for line in out["modes"].splitlines()]
+                self.assertEqual({path: (mode, user) for mode, user, path in modes}, {
+                    **{path: ("-rw-r--r--", "root") for path in paths if path.startswith(("/run", "/etc/systemd"))},
+                    "/run/muster": ("drwxr-xr-x", "root"), "/run/muster/environment": ("-rw-------", "root"),
+                    "/run/muster/socket": ("srw-rw-rw-", "root"), "/opt/actions-runner": ("drwxr-xr-x", "runner"),
+                    "/opt/hostedtoolcache": ("drwxr-xr-x", "runner"), **({"/etc/sudoers.d/muster": ("-r--r-----", "root")} if sudo else {})})
+                # `sudo` in a step needs new privileges.
+                self.assertEqual(out["agent"].splitlines()[:3], ["runner", "CapEff:\t0000000000000000", "NoNewPrivs:\t0"])
+                self.assertIn("the hook of the image, as runner", out["agent"])
+                self.assertEqual(out["denied"].count("Permission denied") + out["denied"].count("not permitted"), 5, out["denied"])
+
     def test_what_it_wrote_is_sent_before_its_end_is_told(self):
         agent = """mkdir _diag; echo traced >_diag/Worker_1.log; echo "$ACTIONS_RUNNER_INPUT_JITCONFIG" >_diag/Runner_1.log
             (echo listens for jobs; sleep 0.4) | systemd-cat; logger noted by sudo"""
@@ -228,21 +327,20 @@ class Machine(unittest.TestCase):
         self.assertEqual(out["agent"], "TOKEN metadata: 0\n")
 
     def test_a_refused_job_runs_no_further_step_and_leaves_its_agent_time(self):
-        worker = f"trap 'kill -INT $hook; sleep 1; echo told GitHub; exit' TERM; {HOOK} & hook=$!; wait $hook; echo next step"
-        proxy = {"http_proxy": "http://127.0.0.1:9"}  # as a pool may name one
-        events, out, times = self.boot(f"trap : TERM\n( {worker} ) & wait; wait", job_started=409, environment=proxy)
+        proxy = {"http_proxy": "http://127.0.0.1:9"}  # a pool may configure one
+        events, out, times = self.boot(WORKER % HOOK, job_started=409, environment=proxy)
         self.assertIn("::error::This runner is being deleted", out["agent"])
         self.assertIn("told GitHub", out["agent"])
         self.assertNotIn("next step", out["agent"])
         self.assertEqual(events[-1], "exited")
 
     def test_a_job_that_replaces_its_agent_ends_its_machine(self):
-        """What it leaves behind, in whatever session, ends with the unit."""
+        """Processes that it leaves in any session end with the unit."""
         events, out, _ = self.boot("setsid bash -c 'echo another agent; sleep 600; echo lives on' &\nsleep 0.5; kill -KILL $$")
         self.assertEqual((events[-1], out["agent"]), ("exited", "another agent\n"))
 
     def test_an_agent_that_is_too_old_says_so(self):
-        """That systemd knows the end of its program before it runs what follows on it."""
+        """systemd must record the program's end before it runs ExecStopPost=."""
         events, out, _ = self.boot('sleep 1; exit "${ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE:+7}"')
         self.assertEqual(events[-1], "exited")
         self.assertIn('"event": "exited", "code": 7', out["calls"])
@@ -271,9 +369,12 @@ class Machine(unittest.TestCase):
         self.assertLess(times["end"] - times["told"], PROMPT)
 
     def test_so_does_a_second_boot(self):
-        events, _, times = self.boot("sleep 600", beside=f"{RUNS}{TELL}; /var/lib/cloud/scripts/per-boot/muster")
-        self.assertEqual(events[:2], ["register", "runner-started"])
-        self.assertLess(times["end"] - times["told"], PROMPT)
+        """It does not depend on cloud-init, which runs nothing at the second boot. At the first, the guard has no effect."""
+        beside = "echo booted >>/out/boots; systemctl start sysinit.target muster-guard.service"
+        events, out, times = self.boot(f"{HOOK}; sleep 0.5", beside=beside, boots=2)
+        self.assertEqual(sorted(events), ["exited", "job-started", "register", "runner-started"])
+        self.assertEqual(out["boots"], "booted\n", "no other service starts")
+        self.assertLess(times["end"] - times["begun"], PROMPT)
 
     def test_a_step_that_is_killed_for_its_memory_fails_alone(self):
         if why := without_memory():
@@ -302,6 +403,76 @@ class Machine(unittest.TestCase):
         events, _, times = self.boot("sleep 600", boot_hook=f"{FILL}fill /", disk="64m", sudo=True)
         self.assertEqual(events, ["register", "boot-failed"])
         self.assertLess(times["end"] - times["boot-failed"], PROMPT)
+
+
+@unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")
+class Bare(Case):
+    """Machines without an agent, which install packages; and images that have the agent in other places."""
+
+    def test_packages_are_installed_while_the_agent_connects_and_takes_its_job(self):
+        """Like GitHub's worker, the agent resolves `docker` before the hook runs, and has the groups of its start."""
+        agent = f"""echo $EPOCHREALTIME >/out/at.started; docker=$(command -v docker); echo "$docker, groups: $(id -nG)"
+            {HOOK}; echo $EPOCHREALTIME >/out/at.step; "$docker" ps; docker run; readlink "$docker"; sudo -n id -u || true"""
+        events, out, times = self.boot(agent, is_bare=True, sudo=True)
+        self.assertEqual(sorted(events), ["exited", "job-started", "register", "runner-started"])
+        self.assertEqual((events[0], events[-1]), ("register", "exited"))
+        said = out["agent"].splitlines()
+        self.assertRegex(said[0], r"^/usr/local/bin/docker, groups: .*\bdocker\b")
+        self.assertIn("Waiting until the packages of this machine are installed.", said)
+        at = said.index("docker: ps")
+        self.assertEqual(said[at : at + 3], ["docker: ps", "docker: run", "/usr/bin/docker"])
+        # One after the other, the agent would start when the installation ends, or later.
+        self.assertGreater(times["installed"] - times["started"], 4)
+        self.assertLess(times["job-started"] - times["started"], 3)
+        self.assertGreater(times["step"], times["installed"])
+        self.assertLess(times["step"] - times["installed"], 3)
+        update, fetch, install = out["apt"].splitlines()
+        self.assertIn("docker.io", install)
+        self.assertEqual(fetch.replace(" --download-only", ""), install)
+
+    def test_a_mirror_that_fails_lets_no_agent_connect(self):
+        """So GitHub cannot assign a job to a machine that will not be complete."""
+        events, out, times = self.boot("touch /out/started", is_bare=True, root="touch no-mirror")
+        self.assertEqual(events, ["register", "boot-failed"])
+        self.assertNotIn("started", out)
+        self.assertIn("apt_fetch failed (attempt 3 of 3)", out["calls"])
+        self.assertLess(times["end"] - times["boot-failed"], PROMPT)
+
+    def test_an_installation_that_fails_before_a_job_is_a_failed_boot(self):
+        events, out, times = self.boot("exec sleep 600", is_bare=True, root="touch fails")
+        self.assertEqual((events[0], events[-1]), ("register", "boot-failed"))
+        self.assertNotIn("exited", events)
+        self.assertIn("apt_install failed (attempt 3 of 3)", out["calls"])
+        self.assertLess(times["end"] - times["boot-failed"], PROMPT)
+
+    def test_an_installation_that_fails_under_a_job_refuses_it(self):
+        events, out, _ = self.boot(WORKER % HOOK, is_bare=True, root="touch fails fails-with-a-job")
+        why = "::error::The packages of this machine could not be installed (exit code 1), so this job was not started. Please re-run it."
+        self.assertIn(why, out["agent"].splitlines())
+        self.assertIn("told GitHub", out["agent"])
+        self.assertNotIn("next step", out["agent"])
+        self.assertIn("job-started", events)
+        self.assertEqual(events[-1], "boot-failed")
+
+    def test_a_boot_hook_finds_the_packages(self):
+        """It runs before the agent, as it may use the package manager."""
+        _, out, times = self.boot(f"echo $EPOCHREALTIME >/out/at.started; {HOOK}", is_bare=True, boot_hook="docker hooks >/out/hooked")
+        self.assertEqual(out["hooked"], "docker: hooks\n")
+        self.assertGreater(times["started"], times["installed"])
+
+    def test_an_image_with_its_agent_elsewhere_and_a_disabled_docker_installs_nothing(self):
+        service = "[Service]\nExecStart=/bin/sleep 60\n[Install]\nWantedBy=multi-user.target\n"
+        socket = "[Socket]\nListenStream=/run/docker.sock\n[Install]\nWantedBy=sockets.target\n"
+        files = {**BARE, "usr/bin/docker": "#!/bin/sh\necho theirs\n", "etc/systemd/system/docker.service": service,
+                 "etc/systemd/system/docker.socket": socket, "home/runner/actions-runner/bin/Runner.Listener": "#!/bin/sh\necho 2.334.0\n"}
+        root = """rm -f usr/local/bin/docker; mkdir -p etc/apt/apt.conf.d
+            mv opt/actions-runner/run.sh home/runner/actions-runner/; rm -r opt/actions-runner; mkdir opt/actions-runner"""
+        agent = f"pwd -P; {HOOK}; docker; systemctl is-active docker.socket; stat -c %U ."
+        events, out, _ = self.boot(agent, files=files, root=root)
+        self.assertEqual((events[0], events[-1]), ("register", "exited"))
+        self.assertEqual(out["agent"].splitlines()[-4:], ["the hook of the image, as runner", "theirs", "active", "runner"])
+        self.assertEqual(out["agent"].splitlines()[0], "/home/runner/actions-runner")
+        self.assertNotIn("apt", out)
 
 
 if __name__ == "__main__":

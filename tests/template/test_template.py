@@ -1,4 +1,4 @@
-"""Promises of template.yaml that a reader should not have to check by eye."""
+"""Properties of template.yaml that reviewers should not have to check by reading."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from rendered import REGION, ROOT, Rendered, rendered, source
 from test_iam import allowed, policies
 
 DOMAIN = ROOT / "shared/domain/src"
-# What the functions write and read, from their source: dimension set exactly ["Stack"] ...
+# The names of the functions' metrics, from their source.
 METRICS = set(
     re.findall(
         r"^    (\w+),$",
@@ -22,7 +22,7 @@ METRICS = set(
         re.MULTILINE,
     )
 )
-# ... and the names of the durations.
+# The names of the durations, from their source.
 TIMINGS = re.findall(r"^    (\w+_seconds) = [0-9_]+,", (DOMAIN / "timings.rs").read_text(encoding="utf-8"), re.MULTILINE)
 POOL = {"MUSTER_LAUNCH_TEMPLATE", "MUSTER_LAUNCH_TEMPLATE_VERSION", "MUSTER_SUBNETS", "MUSTER_MAX_MACHINES"}
 SHARED = {"MUSTER_STACK", "MUSTER_TIMINGS", "MUSTER_MEASURES"} | POOL
@@ -58,7 +58,7 @@ class GitHubApp(unittest.TestCase):
                 {name: given.pop(name) for name in ("public", "webhook_active", "webhook_url", "events[]")},
                 {"public": "false", "webhook_active": "true", "webhook_url": value["WebhookUrl"], "events[]": "workflow_job"},
             )
-            # Whoever sees the App must not learn the API's address from its name or homepage.
+            # The App's name or homepage must not reveal the API's address.
             self.assertEqual(given.pop("name"), "muster-1a2b3c4d")
             self.assertEqual(given.pop("url"), "https://github.com/muster-runners/muster")
             self.assertEqual(given, {"actions": "read", runners: "write"}, output)
@@ -89,7 +89,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(found, ["lt-0ours", "3", "subnet-0aa,subnet-0bb", "20"])
 
     def test_the_built_in_pool_knows_the_templates_disk_and_fits_its_image(self):
-        """A pool with a disk on another device leaves the template's out; its own types are for the default image."""
+        """A pool with a disk on a different device omits the template's disk; its types are for the default image."""
         pool = (DOMAIN / "pool/built_in.rs").read_text(encoding="utf-8")
         (device,) = re.findall(r'TEMPLATE_DEVICE: &str = "(.*)"', pool)
         data = rendered().properties("LaunchTemplate")["LaunchTemplateData"]
@@ -144,10 +144,10 @@ class Queues(unittest.TestCase):
             window = int(mapping["MaximumBatchingWindowInSeconds"])
             self.assertGreaterEqual(int(queue["VisibilityTimeout"]), 6 * int(function["Timeout"]), name)
             self.assertEqual(mapping["FunctionResponseTypes"], ["ReportBatchItemFailures"])
-            # Lambda refuses batches beyond ten without a window; a launch does not wait for one.
+            # Lambda refuses batches larger than ten without a window, and a launch must not wait for a window.
             self.assertEqual((window, mapping["BatchSize"] > 10), (1, True) if "Reap" in name else (0, False))
             self.assertTrue(2 <= mapping["ScalingConfig"]["MaximumConcurrency"] <= 10)
-            # Filtered-out messages would be deleted for good.
+            # Lambda would delete the messages that a filter excludes.
             self.assertNotIn("FilterCriteria", mapping)
 
     def function_of(self, mapping):
@@ -185,7 +185,7 @@ class Queues(unittest.TestCase):
             self.assertIn(rendered().resolve({"Fn::GetAtt": [name, "Arn"]}), covered, name)
 
     def test_a_queue_has_one_policy(self):
-        """A second policy of the same queue would replace the first."""
+        """A second policy for a queue would replace the first."""
         named = [q for p in rendered().of_type("AWS::SQS::QueuePolicy").values() for q in p["Queues"]]
         self.assertEqual(len(set(named)), len(named))
 
@@ -242,11 +242,11 @@ class MachineLogs(unittest.TestCase):
         (rule,) = Rendered(LogRetentionDays=7).properties("MachineLogs")["LifecycleConfiguration"]["Rules"]
         self.assertEqual((rule["Status"], rule["ExpirationInDays"]), ("Enabled", "7"))
         self.assertEqual(rule["AbortIncompleteMultipartUpload"], {"DaysAfterInitiation": 1})
-        # An object that is replaced is gone: there are no older versions to pay for.
+        # Without versioning, a replaced object costs nothing more.
         self.assertNotIn("VersioningConfiguration", bucket)
 
     def test_it_takes_tls_only_and_is_left_behind_with_its_policy(self):
-        """CloudFormation deletes no bucket with objects: a stack whose machines left logs could never be deleted."""
+        """CloudFormation does not delete a bucket with objects, so a stack with machine logs could never be deleted."""
         tls, parts = rendered().properties("MachineLogsOverTlsOnly")["PolicyDocument"]["Statement"]
         self.assertEqual((tls["Effect"], tls["Principal"], tls["Action"]), ("Deny", "*", "s3:*"))
         # Without it, one object of a job could have 5 TB or more. The key must be one that S3 sets for this action.
@@ -261,7 +261,7 @@ class MachineLogs(unittest.TestCase):
         (document,) = policies("Instance")
         (resource,) = [s["Resource"] for s in document["Statement"] if s["Sid"] == "SendOwnLogs"]
         self.assertEqual(resource, "arn:aws:s3:::muster-MachineLogs-1ABC/${aws:userid}/machine.log.gz")
-        # For a machine `aws:userid` is the role's id, a colon and its own id.
+        # For a machine, `aws:userid` is the role's ID, a colon and the instance ID.
         prefix = rendered().resolve(source()["Outputs"]["MachineLogsPrefix"]["Value"])
         self.assertEqual(prefix, "s3://muster-MachineLogs-1ABC/AROAOURS:")
 
@@ -274,7 +274,7 @@ class Secrets(unittest.TestCase):
             self.assertNotIn("NoEcho", definition)
 
     def test_no_secret_is_in_an_environment(self):
-        """Only the names of secrets are, and no value is resolved at deployment."""
+        """Environments contain only the names of secrets, and no value is resolved at deployment."""
         secrets = {rendered().resolve({"Ref": n}) for n in rendered().of_type("AWS::SecretsManager::Secret")}
         for name in ENVIRONMENT:
             for key, value in environment(name).items():
@@ -324,13 +324,13 @@ class Machines(unittest.TestCase):
         self.assertNotIn("NetworkInterfaces", self.launch())
         for choice, public in (("yes", True), ("no", False)):
             data = self.launch(PublicIp=choice, SecurityGroupIds="sg-1,sg-2")
-            # EC2 refuses groups in both places.
+            # EC2 refuses security groups in both fields.
             self.assertNotIn("SecurityGroupIds", data)
             (interface,) = data["NetworkInterfaces"]
             self.assertIs(interface["AssociatePublicIpAddress"], public)
             self.assertEqual((interface["DeviceIndex"], interface["DeleteOnTermination"]), (0, True))
             self.assertEqual(interface["Groups"], ["sg-1", "sg-2"])
-            # The subnet is each launch's own choice.
+            # Each launch chooses the subnet.
             self.assertNotIn("SubnetId", interface)
         self.assertEqual(self.launch(PublicIp="yes")["NetworkInterfaces"][0]["Groups"], ["sg-0ours"])
 
@@ -338,12 +338,12 @@ class Machines(unittest.TestCase):
         self.assertEqual(Rendered().of_type("AWS::IAM::ServiceLinkedRole"), {})
 
 
-# Seconds of a call that the functions refuse, at most: two reads of DynamoDB, and none of GitHub. AWS's share is estimated.
+# The maximum seconds of a refused call: two DynamoDB reads and no GitHub call. AWS's share is an estimate.
 LONGEST_REFUSAL = 0.05
 
 
 def taken(rate, burst, arrivals):
-    """How many of these calls a token bucket takes that was full before: API Gateway's own algorithm."""
+    """Returns how many of these calls a full token bucket accepts, by API Gateway's algorithm."""
     tokens, last, count = burst, 0, 0
     for now in sorted(arrivals):
         tokens, last = min(burst, tokens + (now - last) * rate), now
@@ -353,7 +353,7 @@ def taken(rate, burst, arrivals):
 
 
 class Network(unittest.TestCase):
-    """CloudFormation checks the Rules before it makes anything; the emulator's reading of them is asked here."""
+    """CloudFormation checks the Rules before it creates resources; these tests use the emulator's implementation."""
 
     VPCS = {"subnet-0aa": "vpc-0cc", "subnet-0bb": "vpc-0cc", "subnet-0dd": "vpc-0ee"}
 
@@ -385,7 +385,7 @@ class Deployment(unittest.TestCase):
         self.assertEqual(config["default"]["deploy"]["parameters"]["on_failure"], "DELETE")
 
     def test_one_line_deploys_and_changes_no_file(self):
-        """What has no default is in the page's line, and nothing has SAM write the answers into a tracked file."""
+        """The page's line has every parameter without a default, and SAM does not write answers into a tracked file."""
         page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
         line = re.findall(r"^ +sam deploy (.*)$", page, re.MULTILINE)[0]
         given = set(re.findall(r"(\w+)=", line))
@@ -413,7 +413,7 @@ class Api(unittest.TestCase):
         )
 
     def limits(self, **given):
-        """The bucket of each route: what a second adds, and what it holds."""
+        """Returns each route's bucket: its refill a second, and its size."""
         (stage,) = Rendered(**given).of_type("AWS::ApiGatewayV2::Stage").values()
         settings = stage["RouteSettings"]
         return {key: (one["ThrottlingRateLimit"], one["ThrottlingBurstLimit"]) for key, one in settings.items()}
@@ -423,7 +423,7 @@ class Api(unittest.TestCase):
         for given in ({}, {"WebhookReservedConcurrency": "50"}):
             limits = self.limits(**given)
             self.assertEqual(set(limits), routes)
-            # Some regions give an account a bucket of 1,250 and no more.
+            # In some regions an account's bucket is 1,250.
             self.assertTrue(all(0 < rate < burst <= 1250 for rate, burst in limits.values()), limits)
 
     def test_a_thousand_deliveries_within_five_seconds_are_all_taken(self):
@@ -439,7 +439,7 @@ class Api(unittest.TestCase):
             self.assertEqual(taken(rate, burst, arrivals), 1000, route)
 
     def test_calls_without_end_leave_an_account_of_ten_invocations_its_room(self):
-        """Lambda takes ten calls a second for each invocation that an account may run at once."""
+        """Lambda accepts ten calls a second for each of an account's concurrent invocations."""
         limits = self.limits()
         machines = sum(rate for route, (rate, _) in limits.items() if route.startswith("POST /runner/"))
         everybody = machines + limits["POST /webhook"][0]
@@ -450,9 +450,9 @@ class Api(unittest.TestCase):
     def test_calls_without_end_leave_an_account_with_a_reserve_its_room(self):
         limits = self.limits(WebhookReservedConcurrency="50")
         rates = {route: rate for route, (rate, _) in limits.items() if route.startswith("POST /runner/")}
-        # Lambda keeps a hundred out of every reserve: those are the machines', scale-up's and the reaper's.
+        # Lambda keeps a hundred unreserved, which the machines' routes share with scale-up and the reaper.
         self.assertLessEqual(sum(rates.values()) * LONGEST_REFUSAL, 100 * 0.8)
-        # A loop of a thousand calls a second leaves others every second try.
+        # During a flood of a thousand calls a second, every second attempt of the others succeeds.
         self.assertTrue(all(rate >= 1000 / 2 for rate in rates.values()), rates)
 
     def test_an_alarm_rings_where_a_route_refuses_as_many_calls_as_it_takes(self):
@@ -471,7 +471,7 @@ class Api(unittest.TestCase):
 
 class Alarms(unittest.TestCase):
     def alarms(self):
-        """All of them: one is there only where somebody has set its limit."""
+        """Returns all alarms; one of them exists only if its limit is set."""
         return Rendered(SpendAlarmDollars="40").of_type("AWS::CloudWatch::Alarm")
 
     def test_metrics_and_dimensions(self):
@@ -497,7 +497,7 @@ class Alarms(unittest.TestCase):
                         self.fail(f"unknown namespace {other}")
 
     def test_every_metric_has_an_alarm_or_a_widget(self):
-        """The alarms are on those that the code calls watched, which `Measures` leaves on."""
+        """The alarms use the metrics that the code calls watched, which every setting of `Measures` keeps."""
         self.assertGreaterEqual(len(METRICS), 10)
         watched = {a["MetricName"] for a in self.alarms().values() if a["Namespace"] == "Muster"}
         page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
@@ -529,7 +529,7 @@ class Alarms(unittest.TestCase):
         index = (ROOT / "docs/alarms/README.md").read_text(encoding="utf-8")
         for alarm in self.alarms().values():
             name = alarm["AlarmName"].removeprefix("muster-")
-            # At night nobody has the checkout.
+            # A link, because an operator on call may not have the checkout.
             self.assertEqual(alarm["AlarmDescription"].rpartition(" ")[2], f"{folder}/{name}.md")
             self.assertTrue((ROOT / f"docs/alarms/{name}.md").is_file(), name)
             self.assertIn(f"]({name}.md)", index)
@@ -542,7 +542,7 @@ class Alarms(unittest.TestCase):
         self.assertEqual((alarm["Properties"]["Period"], alarm["Properties"]["DatapointsToAlarm"]), (60, 5))
 
     def test_every_kind_of_failure_of_every_function_has_an_alarm(self):
-        """Each function and each kind of failure: what shows it. "caller" is the operator, whose command fails."""
+        """The alarm for each kind of failure of each function. "caller" is the operator, whose command fails."""
         kinds = ("no table", "no queue", "no EC2 or GitHub", "throttled", "no start", "time-out", "poison", "unread")
         api, failing, entity = "Api5xxAlarm", "MessagesFailingAlarm", "EntityUnhealthyAlarm"
         errors, throttled, swept = "ScaleUpErrorsAlarm", "ScaleUpThrottledAlarm", "ReaperSilentAlarm"
@@ -559,7 +559,7 @@ class Alarms(unittest.TestCase):
             for kind, alarm in zip(kinds, row, strict=True):
                 with self.subTest(function=function, kind=kind):
                     self.assertIn(alarm, {None, "caller", *self.alarms()})
-        # Those of Lambda's own metrics are on the function that the table names.
+        # Alarms on Lambda's metrics are on the function that the table names.
         for name, (function, metric) in {
             errors: ("muster-scale-up", "Errors"),
             throttled: ("muster-scale-up", "Throttles"),
@@ -575,7 +575,7 @@ class Alarms(unittest.TestCase):
             alarm = self.alarms()[name]
             with self.subTest(alarm=name):
                 self.assertLessEqual(alarm["Period"] * alarm["DatapointsToAlarm"], 120)
-                # A message that nobody handles is received again after that time: the window always has enough of them.
+                # An unhandled message is received again after that time, so the window always has enough datapoints.
                 self.assertGreater(alarm["Period"] * (alarm["EvaluationPeriods"] - 1), longest * alarm["DatapointsToAlarm"])
         alarm = self.alarms()["JobsUnreadAlarm"]
         self.assertLessEqual(alarm["Threshold"] + alarm["Period"] * alarm["DatapointsToAlarm"], 120)

@@ -1,4 +1,4 @@
-"""What infra/version calls a checkout."""
+"""The version that infra/version prints for a checkout."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ class Version(unittest.TestCase):
         subprocess.run(["git", *who, *arguments], cwd=self.root, check=True, capture_output=True)
 
     def version(self):
-        # A checkout around the temporary folder is another one.
+        # A checkout that contains the temporary folder must not count.
         environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self.root.parent)}
         told = subprocess.run([self.root / "infra/version"], env=environment, check=True, capture_output=True, text=True)
         return told.stdout.strip()

@@ -1,4 +1,4 @@
-"""What GitHub reads: workflows (what may write runs no code of others), forms, and the example for users."""
+"""Files that GitHub reads: workflows (a job that can write runs no third-party code), forms, and the users' example."""
 
 import re
 import subprocess
@@ -41,7 +41,7 @@ class Workflows(unittest.TestCase):
         self.assertEqual(writers, wanted)
 
     def test_a_release_is_built_from_what_is_pinned(self):
-        """The lock file, the images of containers, rustup and the toolchain; a person agrees to what is published."""
+        """The lock file, container images, rustup and the toolchain are pinned; a person approves the publication."""
         text = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
         jobs = yaml.safe_load(text)["jobs"]
         images = {name: job["container"] for name, job in jobs.items() if "container" in job}

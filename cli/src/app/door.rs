@@ -13,16 +13,16 @@ use super::{Host, Owner};
 /// The path that GitHub sends the browser back to.
 const CREATED: &str = "/created";
 
-/// A request.
+/// A request of the browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct BrowserRequest {
     pub method: String,
     /// Path and query.
     pub target: String,
     pub host: String,
 }
 
-/// An answer.
+/// An HTTP answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
@@ -32,18 +32,18 @@ pub struct Reply {
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Met {
-    /// Answer this, and continue to wait.
+pub enum PageOutcome {
+    /// Send this answer, and continue to wait.
     Reply(Reply),
     /// GitHub created the App. The browser waits for an answer.
     Code(String),
-    /// GitHub did not. The browser gets this answer, and the wait ends.
+    /// GitHub created no App. The browser gets this answer, and the wait ends.
     Refused(Reply),
 }
 
-/// The page, for one App.
+/// The page that creates one App.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct SetupPage {
     port: u16,
     path: String,
     state: String,
@@ -56,8 +56,8 @@ pub struct Door {
     is_shown: bool,
 }
 
-impl Door {
-    /// A page at a port. `path` and `state` are as hard to guess as their lengths say.
+impl SetupPage {
+    /// Creates a page at a port. `path` and `state` must be random and long enough not to be guessed.
     #[must_use]
     pub fn new(port: u16, path: &[u8], state: &[u8], owner: &Owner, host: &Host) -> Self {
         Self {
@@ -78,31 +78,31 @@ impl Door {
         Self { manifest, ..self }
     }
 
-    /// The address of the page.
+    /// Returns the page's address.
     #[must_use]
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}{}", self.port, self.path)
     }
 
-    /// The address that GitHub sends the browser to.
+    /// Returns the address that GitHub redirects the browser to.
     #[must_use]
     pub fn redirect(&self) -> String {
         format!("http://127.0.0.1:{}{CREATED}", self.port)
     }
 
-    /// Judges a request.
-    pub fn meets(&mut self, asked: &Asked) -> Met {
+    /// Decides how to answer a request.
+    pub fn handle(&mut self, asked: &BrowserRequest) -> PageOutcome {
         // A page of another name that resolves to this machine could read what it gets (DNS
         // rebinding).
         if asked.host != format!("127.0.0.1:{}", self.port) {
-            return Met::Reply(said(421, "This page is served at its own address only."));
+            return PageOutcome::Reply(said(421, "This page is served at its own address only."));
         }
         if asked.method != "GET" {
-            return Met::Reply(said(405, "This page accepts no data."));
+            return PageOutcome::Reply(said(405, "This page accepts no data."));
         }
         let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
         if same(path, &self.path) {
-            return Met::Reply(match std::mem::replace(&mut self.is_shown, true) {
+            return PageOutcome::Reply(match std::mem::replace(&mut self.is_shown, true) {
                 false => self.page(),
                 true => said(410, SHOWN),
             });
@@ -110,19 +110,19 @@ impl Door {
         if path == CREATED {
             return self.created(query);
         }
-        Met::Reply(said(404, "There is no such page."))
+        PageOutcome::Reply(said(404, "There is no such page."))
     }
 
-    fn created(&self, query: &str) -> Met {
+    fn created(&self, query: &str) -> PageOutcome {
         if !same(&field(query, "state").unwrap_or_default(), &self.state) {
-            let text = "This request does not come from the page that muster opened: its state is a different one. Nothing was done.";
-            return Met::Reply(said(403, text));
+            let text = "This request does not come from the page that muster opened: its state differs. No App was created.";
+            return PageOutcome::Reply(said(403, text));
         }
         match field(query, "code").filter(|code| is_code(code)) {
-            Some(code) => Met::Code(code),
-            None => Met::Refused(said(
+            Some(code) => PageOutcome::Code(code),
+            None => PageOutcome::Refused(said(
                 400,
-                "GitHub created no App. The terminal says how to try again.",
+                "GitHub created no App. The terminal shows how to try again.",
             )),
         }
     }
@@ -130,12 +130,12 @@ impl Door {
     /// Reads the code from an address that the operator pastes: the browser was on another machine.
     ///
     /// # Errors
-    /// Why it is not accepted.
+    /// Explains why it is not accepted.
     pub fn pasted(&self, address: &str) -> Result<String, String> {
         let query = address.split_once('?').map_or("", |(_, query)| query);
         match self.created(query) {
-            Met::Code(code) => Ok(code),
-            Met::Reply(reply) | Met::Refused(reply) => Err(reply.text()),
+            PageOutcome::Code(code) => Ok(code),
+            PageOutcome::Reply(reply) | PageOutcome::Refused(reply) => Err(reply.text()),
         }
     }
 
@@ -175,7 +175,7 @@ impl Door {
 }
 
 impl Reply {
-    /// Sends the browser to another page.
+    /// Redirects the browser to a different page.
     #[must_use]
     pub fn to(address: &str) -> Self {
         let mut reply = said(303, "The App is created.");
@@ -186,10 +186,10 @@ impl Reply {
     /// A failure after GitHub's answer.
     #[must_use]
     pub fn failed(why: &str) -> Self {
-        said(502, &format!("It did not work; the terminal has more. {why}"))
+        said(502, &format!("That failed; see the terminal for details. {why}"))
     }
 
-    /// The sentence of the page.
+    /// Returns the sentence that the page shows.
     fn text(&self) -> String {
         let text = self.body.split("<p>").nth(1).and_then(|rest| rest.split("</p>").next());
         text.unwrap_or_default().to_owned()
@@ -203,7 +203,7 @@ fn said(status: u16, text: &str) -> Reply {
     html(status, &format!("<p>{}</p>", escaped(text)), "'none'")
 }
 
-/// A page without a script, that sends its form to one host and loads nothing.
+/// Renders a page without scripts. It can send its form to one host and loads no resources.
 fn html(status: u16, body: &str, form: &str) -> Reply {
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action {form}"
@@ -233,7 +233,7 @@ fn field(query: &str, name: &str) -> Option<String> {
     fields.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
 }
 
-/// Whether a text is a code: it becomes a part of a path at GitHub.
+/// Returns whether a text is a code: it becomes part of a path at GitHub.
 fn is_code(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     (1..=200).contains(&text.len()) && text.chars().all(is_plain)

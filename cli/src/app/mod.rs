@@ -5,7 +5,7 @@ pub mod door;
 use muster_domain::app::{HOMEPAGE, NewAppLinks, app_name, unique};
 use serde_json::json;
 
-/// A GitHub: github.com, a tenant of ghe.com, or a server.
+/// A GitHub host: github.com, a tenant of ghe.com, or a GitHub Enterprise Server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host(String);
 
@@ -16,14 +16,15 @@ impl Default for Host {
 }
 
 impl Host {
-    /// Reads an address. Plain HTTP only on this machine: the key's way is not to be listened to.
+    /// Parses an address. Plain HTTP is accepted only for this machine, because the App's key is sent to it.
     ///
     /// # Errors
-    /// What it should look like.
+    /// Describes the expected form.
     pub fn read(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is not a GitHub; one looks like https://github.com or https://ghe.acme.com"
+                "{text:?} is not the address of a GitHub; examples: https://github.com, \
+                https://ghe.acme.com"
             )
         };
         let address = text.trim_end_matches('/');
@@ -38,18 +39,18 @@ impl Host {
         Ok(Self(format!("{scheme}://{}", host.to_ascii_lowercase())))
     }
 
-    /// Scheme and host, as a browser's address has them.
+    /// Returns scheme and host, as in a browser's address.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.0
     }
 
-    /// The host, with its port where it has one.
+    /// Returns the host, with its port if it has one.
     pub(crate) fn name(&self) -> &str {
         self.0.split_once("://").map_or("", |(_, name)| name)
     }
 
-    /// Where its API is.
+    /// Returns the base address of its API.
     /// Source: docs.github.com/en/enterprise-server/rest/overview/resources-in-the-rest-api
     #[must_use]
     pub fn api(&self) -> String {
@@ -61,19 +62,19 @@ impl Host {
     }
 }
 
-/// A name at GitHub.
+/// The login of a user or an organization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login(String);
 
 impl Login {
-    /// Reads a name.
+    /// Parses a login.
     ///
     /// # Errors
-    /// What it should look like.
+    /// Describes the expected form.
     pub fn read(text: &str) -> Result<Self, String> {
         let is_known = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if text.is_empty() || text.len() > 100 || !text.chars().all(is_known) {
-            return Err(format!("{text:?} is not a name at GitHub; one looks like acme"));
+            return Err(format!("{text:?} is not a valid GitHub name; example: acme"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -93,7 +94,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// Where GitHub makes Apps for this owner.
+    /// Returns the address of GitHub's form that creates an App for this owner.
     #[must_use]
     pub fn form(&self, host: &Host) -> String {
         match self {
@@ -104,7 +105,7 @@ impl Owner {
         }
     }
 
-    /// The form by an address that fills it in, as the stack has it for github.com.
+    /// Returns the address of the form with its fields filled in, adapted from the stack's link for github.com.
     #[must_use]
     pub fn link(&self, new: &NewAppLinks, host: &Host) -> String {
         let address = match self {
@@ -116,7 +117,7 @@ impl Owner {
         address.replacen("https://github.com/", &format!("{}/", host.0), 1)
     }
 
-    /// For people.
+    /// Returns the owner's name for messages.
     #[must_use]
     pub fn told(&self) -> &str {
         match self {
@@ -125,8 +126,8 @@ impl Owner {
         }
     }
 
-    /// Rights of the App, and why. Runners of an organization are registered there, those of a
-    /// person's repositories at each.
+    /// Returns the App's permissions, each with its reason. An organization's runners are registered at the
+    /// organization, a person's at each repository.
     #[must_use]
     pub fn permissions(&self) -> [(&'static str, &'static str, &'static str); 2] {
         let runners = match self {
@@ -137,12 +138,12 @@ impl Owner {
                 ("administration", "write", "registers and removes runners of a repository")
             }
         };
-        [("actions", "read", "sees what becomes of a job"), runners]
+        [("actions", "read", "reads the status of jobs"), runners]
     }
 }
 
-/// What GitHub is to make: a new App, private, with its webhook on. No `setup_url`: it would be
-/// kept, and the command's door is closed by then.
+/// Returns the manifest of a new, private App with an active webhook. It has no `setup_url`: GitHub would keep it, and
+/// the local page that could serve it closes after this command.
 /// Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
 #[must_use]
 pub fn manifest(stack: &str, owner: &Owner, webhook: &str, redirect: &str) -> serde_json::Value {
@@ -158,7 +159,7 @@ pub fn manifest(stack: &str, owner: &Owner, webhook: &str, redirect: &str) -> se
     })
 }
 
-/// A name that is likely to be free: they are unique at GitHub. The person may change it there.
+/// Returns a name that is probably free: names are unique on GitHub. The person can change it in the form.
 fn name(stack: &str, owner: &Owner, webhook: &str) -> String {
     let of = match owner {
         Owner::Organization(Login(name)) => name.clone(),

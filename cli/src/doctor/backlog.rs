@@ -1,30 +1,32 @@
-//! Messages in a queue whose function is stopped or fails. An event that no function could record is in no table, so the
-//! queues, the functions' concurrency and their logs are all that shows it.
+//! Messages in a queue whose function is stopped or fails. An event that no function recorded is in
+//! no table: only the queues, the functions' concurrency and their logs show it.
 
+use muster_api::answers::{Finding, Location, Severity};
 use serde_json::Value;
 
-use super::facts::Fact;
-use super::{Facts, Finding, Group, Wrong, found, judge};
 use crate::args::Dead;
-use crate::views::logs::Source;
+use crate::sources::Source;
 use crate::words::count;
 
-/// Longest error that is quoted, characters.
+/// Maximum length of a quoted error, in characters.
 const MAX_ERROR: usize = 400;
+
+/// A function and its reserved concurrency, if any.
+pub type Reserve = (&'static str, Option<u64>);
 
 /// A queue that a function reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// Which queue.
+    /// The queue.
     pub queue: Dead,
-    /// How many messages it holds, those that a function is handling or will try again included.
+    /// Number of messages, including those that a function is handling or will retry.
     pub messages: u64,
-    /// The last error that the function logged within the last minutes.
+    /// The last error that the function logged in the last minutes.
     pub error: Option<String>,
 }
 
 impl Backlog {
-    /// From `GetQueueAttributes`.
+    /// Parses the answer to `GetQueueAttributes`.
     #[must_use]
     pub fn read(queue: Dead, answer: &Value) -> Self {
         let number = |name: &str| {
@@ -36,7 +38,7 @@ impl Backlog {
         Self { queue, messages, error: None }
     }
 
-    /// The function that reads the queue.
+    /// Returns the function that reads the queue.
     #[must_use]
     pub const fn reader(&self) -> Source {
         match self.queue {
@@ -45,7 +47,7 @@ impl Backlog {
         }
     }
 
-    /// "3 job events are in the queue".
+    /// Returns a sentence such as "3 job events are in the queue".
     #[must_use]
     pub fn sentence(&self) -> String {
         let what = match self.queue {
@@ -59,11 +61,11 @@ impl Backlog {
     }
 }
 
-/// The error in a line of a function's log; none if the line reports no error.
+/// Returns the error in a line of a function's log. `None` if the line reports no error.
 #[must_use]
 pub fn error_of(text: &str) -> Option<String> {
     let Ok(line) = serde_json::from_str::<Value>(text) else {
-        // Lambda's own lines.
+        // Lines that Lambda itself writes.
         let is_error = ["Task timed out", "Runtime exited", "Runtime.ExitError", "panicked at"];
         return is_error.iter().any(|one| text.contains(one)).then(|| text.trim().to_owned());
     };
@@ -79,49 +81,51 @@ pub fn error_of(text: &str) -> Option<String> {
     Some(format!("{said}{error}").chars().take(MAX_ERROR).collect())
 }
 
-/// What `doctor` says of the queues.
-pub(super) fn check(backlogs: &Fact<Vec<Backlog>>, facts: &Facts) -> Vec<Finding> {
-    judge(Group::Stack, "backlog", backlogs, |all| failing(all, &facts.stack))
-}
-
-/// What `status` and `explain` say of the queues and of functions that are stopped. What the operator may not ask is left
-/// out.
+/// Returns the problems of the queues and their functions: for `status`, `explain` and `doctor`.
 #[must_use]
-pub fn findings(
-    reserved: &[(&'static str, Option<u64>)],
-    backlogs: &[Backlog],
-    stack: &str,
-) -> Vec<Finding> {
-    let mut wrongs = super::stack::reserve(reserved, stack);
-    let is_stopped = |one: &&Backlog| {
-        reserved.iter().any(|(name, most)| *name == one.reader().name() && *most == Some(0))
-    };
-    for one in backlogs.iter().filter(|one| one.messages > 0).filter(is_stopped) {
-        let name = one.reader().name();
-        if let Some(stopped) = wrongs.iter_mut().find(|wrong| wrong.sentence.contains(name)) {
-            stopped.sentence = format!("{} {}.", stopped.sentence, one.sentence());
-        }
-    }
-    let others: Vec<Backlog> = backlogs.iter().filter(|one| !is_stopped(one)).cloned().collect();
-    wrongs.extend(failing(&others, stack));
-    found(Group::Stack, "backlog", wrongs)
+pub fn findings(reserved: &[Reserve], backlogs: &[Backlog], stack: &str) -> Vec<Finding> {
+    let mut all = stopped(reserved, backlogs, stack);
+    all.extend(failing(reserved, backlogs, stack));
+    all
 }
 
-fn failing(all: &[Backlog], stack: &str) -> Vec<Wrong> {
-    let wrong = |one: &Backlog| {
+fn is_stopped(reserved: &[Reserve], name: &str) -> bool {
+    reserved.iter().any(|(function, most)| *function == name && *most == Some(0))
+}
+
+/// Finds functions with a reserved concurrency of zero, which is AWS's documented way to stop a
+/// function.
+pub(super) fn stopped(reserved: &[Reserve], backlogs: &[Backlog], stack: &str) -> Vec<Finding> {
+    let names = reserved.iter().map(|(name, _)| *name).filter(|name| is_stopped(reserved, name));
+    let finding = |name: &str| {
+        let waits = backlogs.iter().filter(|one| one.messages > 0 && one.reader().name() == name);
+        let waits: String = waits.map(|one| format!(" {}.", one.sentence())).collect();
+        let message = format!("{stack}-{name} cannot run: its reserved concurrency is 0.{waits}");
+        let key = format!("function-stopped:{name}");
+        Finding::new(key, Severity::Error, Location::Stack, &message)
+            .fix(format!("aws lambda delete-function-concurrency --function-name {stack}-{name}"))
+    };
+    names.map(finding).collect()
+}
+
+pub(super) fn failing(reserved: &[Reserve], backlogs: &[Backlog], stack: &str) -> Vec<Finding> {
+    let finding = |one: &Backlog| {
         let error = one.error.as_deref().filter(|_| one.messages > 0)?;
         let name = one.reader().name();
-        let said = format!("{}, and {name} fails: {error}", one.sentence());
-        Some(Wrong::error(super::stopped(said)).remedy(remedy(error, name, stack)))
+        let message = format!("{}, and {name} fails: {error}", one.sentence());
+        let key = format!("queue-failing:{}", one.queue.name());
+        let finding = Finding::new(key, Severity::Error, Location::Stack, &message);
+        Some(finding.fix(fix(error, name, stack)))
     };
-    all.iter().filter_map(wrong).collect()
+    let runs = |one: &&Backlog| !is_stopped(reserved, one.reader().name());
+    backlogs.iter().filter(runs).filter_map(finding).collect()
 }
 
-fn remedy(error: &str, name: &str, stack: &str) -> String {
+fn fix(error: &str, name: &str, stack: &str) -> String {
     let is_denied = ["AccessDenied", "not authorized", "UnauthorizedOperation"];
     if is_denied.iter().any(|code| error.contains(code)) {
         return format!(
-            "muster doctor --deep shows what was changed of the role of {stack}-{name}: restore its policies"
+            "muster doctor --deep lists the changes to the role of {stack}-{name}: restore its policies"
         );
     }
     if error.contains("record pools cannot be read") {
@@ -176,21 +180,24 @@ mod tests {
             ),
         ];
         for queue in ALL {
-            for (line, said, remedy) in &lines {
-                let found = failing(&[backlog(queue, 3, Some(line))], "muster");
-                let [wrong] = found.as_slice() else { panic!("{queue:?}: {line}: {found:?}") };
+            for (line, said, expected) in &lines {
+                let found = failing(&[], &[backlog(queue, 3, Some(line))], "muster");
+                let [one] = found.as_slice() else { panic!("{queue:?}: {line}: {found:?}") };
                 let reader = backlog(queue, 3, None).reader().name();
-                assert!(wrong.sentence.starts_with("3 "), "{wrong:?}");
-                assert!(wrong.sentence.contains(&format!("{reader} fails")), "{wrong:?}");
-                assert!(wrong.sentence.contains(said), "{wrong:?}");
-                assert!(wrong.remedy.as_ref().is_some_and(|one| one.contains(remedy)), "{wrong:?}");
+                assert!(one.message.starts_with("3 "), "{one:?}");
+                assert!(one.message.contains(&format!("{reader} fails")), "{one:?}");
+                assert!(one.message.contains(said), "{one:?}");
+                assert!(one.fix.as_ref().is_some_and(|fix| fix.contains(expected)), "{one:?}");
             }
             // An empty queue, and one whose function logs no error, are as they should be.
-            assert!(failing(&[backlog(queue, 0, Some(&lines[0].0))], "muster").is_empty());
+            assert!(failing(&[], &[backlog(queue, 0, Some(&lines[0].0))], "muster").is_empty());
             for well in
                 [report("success"), json!({ "level": "INFO", "message": "swept" }).to_string()]
             {
-                assert!(failing(&[backlog(queue, 3, Some(&well))], "muster").is_empty(), "{well}");
+                assert!(
+                    failing(&[], &[backlog(queue, 3, Some(&well))], "muster").is_empty(),
+                    "{well}"
+                );
             }
         }
     }
@@ -201,19 +208,15 @@ mod tests {
             [("scale-up", Dead::Jobs), ("scale-up", Dead::Launches), ("reaper", Dead::Reaps)]
         {
             let found = findings(&[(name, Some(0))], &[backlog(queue, 1, None)], "muster");
-            let said = found[0].sentence.clone().unwrap_or_default();
-            assert!(said.contains("may not run at all") && said.contains("in the queue"), "{said}");
-            let remedy =
+            let said = &found[0].message;
+            assert!(said.contains("cannot run") && said.contains("in the queue"), "{said}");
+            let fix =
                 format!("aws lambda delete-function-concurrency --function-name muster-{name}");
-            assert_eq!(found[0].remedy.as_deref(), Some(remedy.as_str()));
+            assert_eq!(found[0].fix.as_deref(), Some(fix.as_str()));
         }
         // Nothing waits for the webhook: GitHub's deliveries fail.
         let found = findings(&[("webhook", Some(0))], &[], "muster");
-        assert!(found[0].sentence.as_ref().is_some_and(|said| said.contains("muster-webhook")));
-        assert!(
-            findings(&[("webhook", Some(5)), ("reaper", None)], &[], "muster")[0]
-                .sentence
-                .is_none()
-        );
+        assert!(found[0].message.contains("muster-webhook"), "{found:?}");
+        assert!(findings(&[("webhook", Some(5)), ("reaper", None)], &[], "muster").is_empty());
     }
 }

@@ -1,9 +1,10 @@
-//! What a canary shows: rules over its record, and over what AWS says of its machine.
+//! The checks of a canary: rules over its record and over EC2's description of its machine.
 
 pub mod refusal;
 pub mod report;
 pub mod settled;
 
+use muster_api::answers::Finding;
 use muster_domain::ec2::ErrorClass;
 use muster_domain::instance::{DeleteReason, Instance, Phase, RunnerState, State};
 use muster_domain::time::{Seconds, Time};
@@ -11,11 +12,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::facts::text;
-use super::{Finding, Group, Wrong, found};
+use super::{Check, Group, error, found, warn};
 
-/// A machine that has not called by then does not: the agent's own patience is shorter.
+/// Time after which a machine that has not called counts as unable to call. The agent itself gives
+/// up earlier.
 pub const MUTE_AFTER: Seconds = Seconds(480);
-/// So long nobody may ask EC2: twice what a lost wake-up costs.
+/// Time after which a missing EC2 call is a problem: twice the delay of a lost wake-up.
 const UNASKED_AFTER: Seconds = Seconds(300);
 
 /// A step of every machine.
@@ -26,24 +28,25 @@ pub enum Step {
     Online,
     /// EC2 ends the machine.
     Deleted,
-    /// It has come so far, as its record says.
+    /// The phase that its record shows.
     #[serde(untagged)]
     Reached(Phase),
 }
 
-/// A step, and when it was taken.
+/// A step and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepAt {
     pub step: Step,
     pub at: Time,
 }
 
-/// The steps that a record tells of. `online`: when GitHub first showed its agent connected.
+/// Returns the steps that a record shows. `online`: when GitHub first showed its agent connected.
 #[must_use]
 pub fn steps(one: &Instance, online: Option<Time>) -> Vec<StepAt> {
     let reached =
         one.phases().into_iter().map(|(phase, at)| StepAt { step: Step::Reached(phase), at });
-    // It is connected before it gets a job, and what was told is not told again.
+    // The agent connects before it gets a job, so its step comes first, and no step is printed
+    // twice.
     let (mut all, job): (Vec<StepAt>, Vec<StepAt>) =
         reached.partition(|taken| taken.step != Step::Reached(Phase::Job));
     all.extend(online.map(|at| StepAt { step: Step::Online, at }));
@@ -53,23 +56,23 @@ pub fn steps(one: &Instance, online: Option<Time>) -> Vec<StepAt> {
     all
 }
 
-/// How a canary stands.
+/// The current result of a canary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Course {
-    /// The next step is to come.
+    /// The next step has not happened yet.
     Waits,
     /// Its agent runs.
     Listens,
-    /// A job has taken it, or is meant for it.
+    /// A job runs on it, or is assigned to it.
     Taken,
-    /// EC2 has refused it.
+    /// EC2 refused the launch.
     Refused,
-    /// EC2 was not asked, or its answer is not on record.
+    /// EC2 was not called, or its response was not recorded.
     Unasked,
-    /// It has a machine that never called.
+    /// Its machine never called.
     Mute,
-    /// It ended on its way, or is about to.
+    /// It ended before its agent ran, or will end.
     Lost,
 }
 
@@ -96,7 +99,7 @@ fn is_mute(one: &Instance, now: Time) -> bool {
     is_given_up || one.bound_at.is_some_and(|at| now.is_past(at, MUTE_AFTER))
 }
 
-/// A machine as EC2 shows it.
+/// A machine, as reported by EC2.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shown {
     pub id: String,
@@ -107,7 +110,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// From `DescribeInstances`.
+    /// Parses the answer to `DescribeInstances`.
     #[must_use]
     pub fn read(answer: &Value) -> Option<Self> {
         let one = answer.pointer("/reservationSet/0/instancesSet/0")?;
@@ -121,10 +124,10 @@ impl Shown {
     }
 }
 
-/// What the way of a machine shows, step by step. `online`: as GitHub shows it in the end.
+/// Checks the machine's steps in order. `online`: whether GitHub last showed its agent connected.
 #[must_use]
-pub fn findings(one: &Instance, course: Course, online: Option<bool>) -> Vec<Finding> {
-    let check = |id, wrong: Option<Wrong>| found(Group::Canary, id, wrong.into_iter().collect());
+pub fn findings(one: &Instance, course: Course, online: Option<bool>) -> Vec<Check> {
+    let check = |id, wrong: Option<Finding>| found(Group::Canary, id, wrong.into_iter().collect());
     let mut all = Vec::new();
     match course {
         Course::Refused => return check("launch", refused(one)),
@@ -149,67 +152,67 @@ pub fn findings(one: &Instance, course: Course, online: Option<bool>) -> Vec<Fin
         Some(true) => None,
         _ if course == Course::Taken => None,
         Some(false) => Some(
-            Wrong::error("GitHub does not show its agent connected, a minute after it started.")
-                .remedy("what its subnet lets out to GitHub: muster doctor"),
+            error("GitHub does not show its agent connected, a minute after it started.")
+                .fix("check its subnet's access to GitHub: muster doctor"),
         ),
-        None => Some(Wrong::unknown("GitHub gave no answer about its agent.")),
+        None => Some(warn("GitHub gave no answer about its agent.")),
     };
     all.extend(check("agent", offline));
     all
 }
 
-fn refused(one: &Instance) -> Option<Wrong> {
+fn refused(one: &Instance) -> Option<Finding> {
     let class = one.refused?;
     let said = one.last_error.as_ref().map_or_else(String::new, |error| {
         format!("{}: {}", error.code, refusal::without_code(&error.message))
     });
-    let wrong = Wrong::error(format!("EC2 refused the launch: {said}"));
+    let wrong = error(format!("EC2 refused the launch: {said}"));
     Some(match class {
-        ErrorClass::Capacity => wrong.remedy(
-            "another canary in a minute: a pool of spot-then-on-demand is then bought on demand",
+        ErrorClass::Capacity => wrong.fix(
+            "run the canary again in a minute: a spot-then-on-demand pool then uses on-demand",
         ),
-        ErrorClass::Quota => wrong.remedy("a larger quota: muster doctor says which"),
-        ErrorClass::Configuration => wrong.remedy(
-            "what the pool names is not there, or does not fit: muster doctor, then muster pools",
-        ),
+        ErrorClass::Quota => wrong.fix("request a larger quota: muster doctor shows which"),
+        ErrorClass::Configuration => {
+            wrong.fix("the pool names something that is missing or does not fit: muster doctor")
+        }
         ErrorClass::Authorization => {
-            wrong.remedy("what the message says; a policy of the account may forbid it")
+            wrong.fix("follow the message; an account policy may forbid the launch")
         }
         ErrorClass::Throttle
         | ErrorClass::Consistency
         | ErrorClass::Idempotency
         | ErrorClass::Blocked
-        | ErrorClass::Ambiguous => wrong.remedy("another canary in a minute"),
+        | ErrorClass::Ambiguous => wrong.fix("run the canary again in a minute"),
     })
 }
 
-fn unasked() -> Wrong {
-    Wrong::error("EC2 was not asked within five minutes, or its answer is not on record.")
-        .remedy("muster logs scale-up")
+fn unasked() -> Finding {
+    error("EC2 was not called within five minutes, or its response was not recorded.")
+        .fix("muster logs scale-up")
 }
 
-fn mute(one: &Instance) -> Wrong {
+fn mute(one: &Instance) -> Finding {
     let id = one.machine().map_or_else(String::new, ToString::to_string);
-    Wrong::error(format!("Machine {id} started and never called."))
-        .remedy("what stands on its console, and the way out of its subnet, below")
+    error(format!("Machine {id} started but never called Muster."))
+        .fix("check its console output and its subnet's internet access, below")
 }
 
-fn lost(one: &Instance) -> Wrong {
+fn lost(one: &Instance) -> Finding {
     let runner = &one.runner;
     if let Some(fault) = runner.exit.as_ref().and_then(|exit| exit.refused.as_ref()) {
-        return Wrong::error(format!(
+        return error(format!(
             "GitHub refuses its runner a configuration: {}: {}",
             fault.code, fault.message
         ))
-        .remedy("muster github, and the pool's group and labels: muster pools");
+        .fix("muster github, and the pool's group and labels: muster pools");
     }
     let reason = one.mark().map(|mark| mark.reason.as_str());
     let why = match (runner.state, reason) {
         (RunnerState::Failed, _) => "its machine failed to boot",
         (RunnerState::Terminated, _) => "its agent ended without a job",
         (_, Some(reason)) => reason,
-        (_, None) => "why is not on record",
+        (_, None) => "the reason was not recorded",
     };
-    let sentence = format!("It ended on its way: {why}.");
-    Wrong::error(sentence).remedy(format!("muster show {}", one.name))
+    let sentence = format!("It ended early: {why}.");
+    error(sentence).fix(format!("muster show {}", one.name))
 }

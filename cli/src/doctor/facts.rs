@@ -1,4 +1,4 @@
-//! What was found out, read from AWS's answers. What could not be found out says why.
+//! Facts that doctor reads from AWS's answers, or the reason why a fact is unknown.
 
 pub mod account;
 pub mod machines;
@@ -6,7 +6,7 @@ pub mod network;
 
 use std::collections::BTreeMap;
 
-use muster_control::admin::answers::StackStatus;
+use muster_api::answers::StackStatus;
 use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 use serde_json::Value;
@@ -15,18 +15,18 @@ use self::account::Account;
 use self::machines::Machines;
 use self::network::Network;
 use super::backlog::Backlog;
+use crate::alarms::Alarm;
 use crate::failure::Failure;
-use crate::views::alarms::Alarm;
 
-/// Something that was asked.
+/// The result of one query.
 pub type Fact<T> = Result<T, Unknown>;
 
-/// Why something is not known.
+/// The reason why something is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// The operator lacks this right.
+    /// The operator lacks this permission.
     MayNot(String),
-    /// There was no answer; why.
+    /// The call failed, with the reason.
     NoAnswer(String),
 }
 
@@ -42,32 +42,32 @@ impl From<Failure> for Unknown {
     }
 }
 
-/// All of it.
+/// Everything that the rules need.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The stack's name.
     pub stack: String,
-    /// Where it is.
+    /// The stack's region.
     pub region: String,
-    /// When it was asked.
+    /// The time of the queries.
     pub now: Time,
     /// The account.
     pub account: Account,
-    /// What CloudFormation knows of it; none: nothing.
+    /// CloudFormation's description of the stack. `None` if it has no such stack.
     pub deployed: Fact<Option<Deployed>>,
-    /// What only a stack that is there can have; none: there is no admin function.
+    /// Facts of a deployed stack. `None` without an admin function.
     pub running: Option<Running>,
 }
 
 impl Facts {
-    /// The stack's own maximum.
+    /// Returns the stack parameter `MaxMachines`.
     pub(super) fn max_machines(&self) -> Option<u32> {
         let deployed = self.deployed.as_ref().ok()?.as_ref()?;
         deployed.parameters.get("MaxMachines")?.parse().ok()
     }
 }
 
-/// A stack that is there.
+/// A deployed stack.
 #[derive(Clone, Debug)]
 pub struct Running {
     /// The admin function's answer to `status`.
@@ -76,36 +76,37 @@ pub struct Running {
     pub pools: Fact<Vec<Pool>>,
     /// The functions.
     pub functions: Vec<(&'static str, Fact<Option<Function>>)>,
-    /// As many of them as may run at once, where somebody has said so.
+    /// Its reserved concurrency, if set.
     pub reserved: Fact<Vec<(&'static str, Option<u64>)>>,
-    /// The rules of EventBridge, and whether they are enabled.
+    /// EventBridge's rules, and whether each is enabled.
     pub rules: Fact<Vec<(String, bool)>>,
-    /// What is not as the template has it; none where that was not asked.
+    /// Resources that differ from the template. `None` if that was not queried.
     pub drift: Option<Fact<Vec<Drifted>>>,
-    /// What reads the queues.
+    /// The queues' event source mappings.
     pub mappings: Fact<Vec<Mapping>>,
-    /// What the queues gave up.
+    /// Number of messages in the dead-letter queues.
     pub dead_letters: Fact<u64>,
-    /// The queues that hold messages.
+    /// The queues that contain messages.
     pub backlogs: Fact<Vec<Backlog>>,
     /// The alarms.
     pub alarms: Fact<Vec<Heard>>,
-    /// Who hears them.
+    /// The subscriptions of the alarms' topics.
     pub subscriptions: Fact<Vec<Subscription>>,
-    /// The last sweep that is known of.
+    /// The last known sweep.
     pub swept_at: Fact<Option<Time>>,
-    /// Where its machines are.
+    /// The network of its machines.
     pub network: Fact<Network>,
-    /// What those are made of.
+    /// The machines' images, types and launch template.
     pub machines: Machines,
 }
 
 impl Running {
-    /// What the admin function says. Why it does not is told once, of the function itself.
+    /// Returns the answer of the admin function. If it failed, only the check of that function
+    /// reports why.
     pub(super) fn said(&self) -> Fact<&StackStatus> {
         self.status.as_ref().map_err(|unknown| match unknown {
             Unknown::NoAnswer(_) => {
-                Unknown::NoAnswer("the admin function gives no answer".to_owned())
+                Unknown::NoAnswer("the admin function does not respond".to_owned())
             }
             unknown @ Unknown::MayNot(_) => unknown.clone(),
         })
@@ -115,20 +116,20 @@ impl Running {
 /// CloudFormation's view of the stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deployed {
-    /// `UPDATE_COMPLETE`.
+    /// For example `UPDATE_COMPLETE`.
     pub status: String,
-    /// Why it is that.
+    /// The reason for the status.
     pub reason: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created: Option<Time>,
-    /// What was given, and the defaults.
+    /// The parameters, including defaults.
     pub parameters: BTreeMap<String, String>,
-    /// What the template tells.
+    /// The template's outputs.
     pub outputs: BTreeMap<String, String>,
 }
 
 impl Deployed {
-    /// From `DescribeStacks`.
+    /// Parses the answer to `DescribeStacks`.
     #[must_use]
     pub fn read(answer: &Value) -> Option<Self> {
         let stack = answer.pointer("/DescribeStacksResult/Stacks/0")?;
@@ -145,7 +146,7 @@ impl Deployed {
         })
     }
 
-    /// A parameter that is a list.
+    /// Returns the values of a list parameter.
     #[must_use]
     pub fn list(&self, parameter: &str) -> Vec<String> {
         let text = self.parameters.get(parameter).map_or("", String::as_str);
@@ -154,22 +155,22 @@ impl Deployed {
     }
 }
 
-/// A resource that somebody has changed.
+/// A resource that was changed outside CloudFormation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drifted {
     /// Its name in the template.
     pub name: String,
-    /// `AWS::IAM::Role`
+    /// For example `AWS::IAM::Role`.
     pub kind: String,
     /// Its name in AWS.
     pub id: String,
     pub is_deleted: bool,
-    /// What differs: `/Policies/0`.
+    /// Paths of the differences, for example `/Policies/0`.
     pub differs: Vec<String>,
 }
 
 impl Drifted {
-    /// From `DescribeStackResourceDrifts`.
+    /// Parses the answer to `DescribeStackResourceDrifts`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let all =
@@ -189,21 +190,21 @@ impl Drifted {
     }
 }
 
-/// A function as Lambda has it.
+/// A function, as reported by Lambda.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Function {
-    /// `Active`, `Failed`.
+    /// For example `Active` or `Failed`.
     pub state: String,
-    /// Why.
+    /// The reason for the state.
     pub reason: String,
-    /// `Successful`, `Failed`.
+    /// For example `Successful` or `Failed`.
     pub update: String,
-    /// Why.
+    /// The reason for the update's result.
     pub update_reason: String,
 }
 
 impl Function {
-    /// From `GetFunctionConfiguration`.
+    /// Parses the answer to `GetFunctionConfiguration`.
     #[must_use]
     pub fn read(answer: &Value) -> Self {
         Self {
@@ -215,23 +216,23 @@ impl Function {
     }
 }
 
-/// What reads a queue for a function.
+/// An event source mapping: reads a queue for a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Lambda's id of it.
+    /// Its ID at Lambda.
     pub id: String,
     /// The function.
     pub function: String,
     /// The queue's name.
     pub queue: String,
-    /// `Enabled`, `Disabled`.
+    /// For example `Enabled` or `Disabled`.
     pub state: String,
-    /// `OK`, `No records processed`, or a problem.
+    /// Result of the last read: `OK`, `No records processed`, or a problem.
     pub last: String,
 }
 
 impl Mapping {
-    /// From `ListEventSourceMappings`.
+    /// Parses the answer to `ListEventSourceMappings`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let last_part = |text: String| text.rsplit(':').next().unwrap_or_default().to_owned();
@@ -246,28 +247,28 @@ impl Mapping {
     }
 }
 
-/// An alarm and where it is told.
+/// An alarm and its receivers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// The alarm.
     pub alarm: Alarm,
-    /// Whether it tells anybody.
+    /// Whether it sends notifications.
     pub is_enabled: bool,
-    /// The topics that it tells.
+    /// The SNS topics that it notifies.
     pub topics: Vec<String>,
 }
 
-/// Who hears a topic.
+/// A subscription of a topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subscription {
-    /// The address.
+    /// The receiver's address.
     pub endpoint: String,
-    /// Whether whoever reads there has said yes.
+    /// Whether the receiver confirmed the subscription.
     pub is_confirmed: bool,
 }
 
 impl Subscription {
-    /// From `ListSubscriptionsByTopic`.
+    /// Parses the answer to `ListSubscriptionsByTopic`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let all = answer.pointer("/ListSubscriptionsByTopicResult/Subscriptions");

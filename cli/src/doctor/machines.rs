@@ -1,17 +1,20 @@
-//! Whether the machines that the pools ask for can be there at all: what an apply does not look at.
+//! Checks whether EC2 can launch the machines of the pools: problems that applying a pool file does
+//! not detect.
 
 use std::collections::BTreeSet;
 
-use muster_domain::pool::{Arch, Image, Pool};
+use muster_api::answers::Finding;
+use muster_domain::ec2::Arch;
+use muster_domain::pool::{Image, Pool};
 
 use super::facts::Running;
 use super::facts::machines::{FoundImage, Machines, Template};
-use super::{Fact, Facts, Finding, Group, Wrong, found, judge, unasked};
+use super::{Check, Fact, Facts, Group, error, found, judge, unasked, warn};
 
-/// The tags that Muster gives by itself.
+/// The tags that Muster sets itself.
 const OWN_TAGS: [&str; 4] = ["Name", "muster:launch", "muster:pool", "muster:stack"];
 
-pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+pub(super) fn check(facts: &Facts) -> Vec<Check> {
     let Some(running) = &facts.running else { return Vec::new() };
     let pools: Vec<&Pool> = match &running.pools {
         Ok(pools) => pools.iter().filter(|pool| pool.enabled && !pool.is_removed()).collect(),
@@ -33,13 +36,13 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     all
 }
 
-/// The image of a pool, as far as it is known.
+/// The image of a pool, if it is known.
 enum Known<'a> {
     Found(&'a FoundImage),
-    Wrong(Wrong),
+    Wrong(Finding),
 }
 
-fn images(pools: &[&Pool], running: &Running, facts: &Facts) -> Vec<Finding> {
+fn images(pools: &[&Pool], running: &Running, facts: &Facts) -> Vec<Check> {
     let (mut images, mut disks) = (Vec::new(), Vec::new());
     for pool in pools {
         let known = match image(pool, &running.machines, &facts.stack) {
@@ -61,7 +64,7 @@ fn images(pools: &[&Pool], running: &Running, facts: &Facts) -> Vec<Finding> {
 
 fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>> {
     let Pool { name, .. } = pool;
-    let wrong = |said: String, remedy: &str| Ok(Known::Wrong(Wrong::error(said).remedy(remedy)));
+    let wrong = |said: String, remedy: &str| Ok(Known::Wrong(error(said).fix(remedy)));
     let wanted = match &pool.image {
         Some(image) => image,
         None => &machines.template.as_ref().map_err(Clone::clone)?.image,
@@ -73,10 +76,10 @@ fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>
                 let own = format!("/{stack}/images/*");
                 return wrong(
                     format!(
-                        "The stack may not read {parameter}, the image of pool {name}: only \
+                        "The stack cannot read {parameter}, the image of pool {name}: only \
                          /aws/service/* and {own}."
                     ),
-                    &format!("a parameter below /{stack}/images/, and muster pools edit"),
+                    &format!("use a parameter below /{stack}/images/, and muster pools edit"),
                 );
             }
             match machines.parameters.as_ref().map_err(Clone::clone)?.get(parameter) {
@@ -84,10 +87,10 @@ fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>
                 None => {
                     return wrong(
                         format!(
-                            "There is no parameter {parameter}, which is to hold the image of \
+                            "There is no parameter {parameter}, which should contain the image of \
                              pool {name}."
                         ),
-                        "aws ssm put-parameter, or another image: muster pools edit",
+                        "aws ssm put-parameter, or choose a different image: muster pools edit",
                     );
                 }
             }
@@ -98,29 +101,29 @@ fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>
         Some(image) if image.state == "available" => Ok(Known::Found(image)),
         Some(image) => wrong(
             format!("{id}, the image of pool {name}, is in state {}.", image.state),
-            "another image: muster pools edit",
+            "choose a different image: muster pools edit",
         ),
         None => wrong(
             format!(
-                "{id}, the image of pool {name}, is not there: deregistered, of another \
-                 region, or not shared with this account."
+                "{id}, the image of pool {name}, does not exist: it was deregistered, is in another \
+                 region, or is not shared with this account."
             ),
-            "another image: muster pools edit",
+            "choose a different image: muster pools edit",
         ),
     }
 }
 
-/// What the role of scale-up may read (template.yaml, `ReadImageParameters`).
+/// Returns whether the scale-up role can read a parameter (template.yaml, `ReadImageParameters`).
 #[must_use]
 pub fn may_read(parameter: &str, stack: &str) -> bool {
     parameter.starts_with("/aws/service/") || parameter.starts_with(&format!("/{stack}/images/"))
 }
 
-fn processor(pool: &Pool, image: &FoundImage) -> Option<Wrong> {
+fn processor(pool: &Pool, image: &FoundImage) -> Option<Finding> {
     let arch = match image.arch.as_str() {
         "x86_64" => Arch::X64,
         "arm64" => Arch::Arm64,
-        // Of a Mac, or 32 bits: EC2 says what it thinks of that.
+        // A Mac's or a 32-bit image: EC2's own error explains it.
         _ => return None,
     };
     let Pool { name, .. } = pool;
@@ -137,10 +140,10 @@ fn processor(pool: &Pool, image: &FoundImage) -> Option<Wrong> {
         image.id,
         arch.as_str()
     );
-    Some(Wrong::error(said).remedy("an image for these types, or other types: muster pools edit"))
+    Some(error(said).fix("choose an image for these types, or other types: muster pools edit"))
 }
 
-fn disk(pool: &Pool, image: &FoundImage, template: Option<&Template>) -> Option<Wrong> {
+fn disk(pool: &Pool, image: &FoundImage, template: Option<&Template>) -> Option<Finding> {
     let Pool { name, .. } = pool;
     let root = &image.root;
     let (whose, device) = match &pool.disk {
@@ -151,11 +154,11 @@ fn disk(pool: &Pool, image: &FoundImage, template: Option<&Template>) -> Option<
         "The image of pool {name} boots from {root}, and {whose} is on {device}: each \
          machine gets a second disk, and its first one stays as small as the image."
     );
-    let remedy = format!("disk: {{ device: {root} }}: muster pools edit");
-    (device != root).then(|| Wrong::warn(said).remedy(remedy))
+    let remedy = format!("set disk: {{ device: {root} }}: muster pools edit");
+    (device != root).then(|| warn(said).fix(remedy))
 }
 
-fn types(pool: &Pool, offers: &BTreeSet<(String, String)>, running: &Running) -> Vec<Wrong> {
+fn types(pool: &Pool, offers: &BTreeSet<(String, String)>, running: &Running) -> Vec<Finding> {
     let Pool { name, instance_types, .. } = pool;
     let Ok(Ok(subnets)) = running.network.as_ref().map(|network| &network.subnets) else {
         return Vec::new();
@@ -180,7 +183,7 @@ fn types(pool: &Pool, offers: &BTreeSet<(String, String)>, running: &Running) ->
     if serving == 0 {
         let said =
             format!("No type of pool {name} is offered in the zones of its subnets ({missing}).");
-        return vec![Wrong::error(said).remedy("other types or other subnets: muster pools edit")];
+        return vec![error(said).fix("choose other types or subnets: muster pools edit")];
     }
     let mut wrongs = Vec::new();
     if serving < zones.len() {
@@ -188,17 +191,17 @@ fn types(pool: &Pool, offers: &BTreeSet<(String, String)>, running: &Running) ->
         let said = format!(
             "No type of pool {name} is offered in {missing}: {serving} of its {all} subnets serve."
         );
-        wrongs.push(Wrong::warn(said).remedy("more types: muster pools edit"));
+        wrongs.push(warn(said).fix("add types: muster pools edit"));
     }
     let nowhere = instance_types.iter().filter(|one| !zones.iter().any(|zone| has(one, zone)));
     wrongs.extend(nowhere.map(|one| {
-        Wrong::warn(format!("{one} of pool {name} is offered in none of the zones of its subnets."))
-            .remedy("another type in its place: muster pools edit")
+        warn(format!("{one} of pool {name} is not offered in the zones of its subnets."))
+            .fix("replace it with a different type: muster pools edit")
     }));
     wrongs
 }
 
-fn tags(pool: &Pool, allowed: &[String]) -> Vec<Wrong> {
+fn tags(pool: &Pool, allowed: &[String]) -> Vec<Finding> {
     let is_foreign = |key: &&String| !OWN_TAGS.contains(&key.as_str()) && !allowed.contains(key);
     let wrongs = pool.tags.keys().filter(is_foreign).map(|key| {
         let mut all = allowed.to_vec();
@@ -209,12 +212,12 @@ fn tags(pool: &Pool, allowed: &[String]) -> Vec<Wrong> {
             pool.name
         );
         let all = all.join(",");
-        Wrong::error(said).remedy(format!("sam deploy --parameter-overrides MachineTagKeys={all}"))
+        error(said).fix(format!("sam deploy --parameter-overrides MachineTagKeys={all}"))
     });
     wrongs.collect()
 }
 
-fn subnets(pool: &Pool, allowed: &[String]) -> Vec<Wrong> {
+fn subnets(pool: &Pool, allowed: &[String]) -> Vec<Finding> {
     let is_foreign = |id: &&str| !allowed.iter().any(|one| one == id);
     let wrongs = pool.subnets.iter().map(|id| &**id).filter(is_foreign).map(|id| {
         let said = format!(
@@ -223,7 +226,7 @@ fn subnets(pool: &Pool, allowed: &[String]) -> Vec<Wrong> {
         );
         let remedy =
             format!("muster upgrade --subnets {},{id}, or muster pools edit", allowed.join(","));
-        Wrong::error(said).remedy(remedy)
+        error(said).fix(remedy)
     });
     wrongs.collect()
 }

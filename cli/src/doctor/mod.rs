@@ -1,36 +1,37 @@
-//! What keeps jobs from starting: rules over facts, without a clock and without a client.
-//! `session/doctor.rs` gathers the facts, `views/doctor.rs` shows what comes of them.
+//! The checks for problems that keep jobs from starting: rules over facts, without a clock or a
+//! client. `session/doctor.rs` gathers the facts, `views/doctor.rs` renders the result.
 
 pub mod account;
 pub mod backlog;
 pub mod canary;
 pub mod facts;
-mod github;
-mod jobs;
+mod known;
 pub mod machines;
 pub(crate) mod network;
 pub mod stack;
 
-use muster_control::admin::answers::{Severity, Want};
+use muster_api::answers::{Finding, Location, Severity};
 use serde::Serialize;
 
 pub use self::facts::{Fact, Facts, Unknown};
 
-/// How a check ended. In order of what is to be looked at last.
+/// The result of a check, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// No problem was found.
     Ok,
-    /// It could not be found out.
+    /// Useful to know.
+    Note,
+    /// It could not be checked.
     Unknown,
-    /// Somebody should know.
-    Warn,
-    /// Jobs do not start, or will not.
+    /// Delays jobs or machines, and may end without a fix.
+    Warning,
+    /// It lasts until someone fixes it.
     Error,
 }
 
-/// What a check is about. In the order in which they are shown.
+/// The subject of a check, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
@@ -43,8 +44,30 @@ pub enum Group {
     Canary,
 }
 
+impl From<Severity> for Level {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Error => Self::Error,
+            Severity::Warning => Self::Warning,
+            Severity::Note => Self::Note,
+        }
+    }
+}
+
 impl Group {
-    /// For people.
+    /// Returns the location of its findings.
+    const fn location(self) -> Location {
+        match self {
+            Self::Github => Location::Github,
+            Self::Account => Location::Account,
+            Self::Network => Location::Network,
+            Self::Machines | Self::Canary => Location::Machines,
+            Self::Stack => Location::Stack,
+            Self::Jobs => Location::Jobs,
+        }
+    }
+
+    /// Returns its title.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -59,160 +82,106 @@ impl Group {
     }
 }
 
-/// What a check found. One that found several wrongs has several of these.
+/// A check and its finding. A check with several findings is listed once for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The check.
+pub struct Check {
+    /// Its name.
     pub id: &'static str,
-    /// What it is about.
+    /// Its subject.
     pub group: Group,
-    /// How it ended.
+    /// Its result.
     pub level: Level,
-    /// What is wrong; none where nothing is.
-    pub sentence: Option<String>,
-    /// What to do.
-    pub remedy: Option<String>,
-    /// Where.
-    pub url: Option<String>,
-    /// The right that is missing, where that is why something is unknown.
+    /// What it found.
+    pub finding: Option<Finding>,
+    /// The reason why it could not be performed.
+    pub unknown: Option<String>,
+    /// The missing permission, if that is the reason.
     pub right: Option<String>,
 }
 
-/// A wrong, and how it is mended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Wrong {
-    level: Level,
-    sentence: String,
-    remedy: Option<String>,
-    url: Option<String>,
-}
-
-impl From<&Want> for Wrong {
-    fn from(want: &Want) -> Self {
-        let said = told(&want.sentence);
-        let wrong = match want.severity {
-            Severity::Error => Self::error(said),
-            Severity::Warning | Severity::Note => Self::warn(said),
-        };
-        Self { remedy: want.run.clone(), ..wrong }
+impl Check {
+    /// Returns the problem, or why it is unknown, as a sentence.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        self.finding.as_ref().map(|one| one.message.as_str()).or(self.unknown.as_deref())
     }
 }
 
-impl Wrong {
-    fn error(sentence: impl Into<String>) -> Self {
-        Self { level: Level::Error, sentence: sentence.into(), remedy: None, url: None }
-    }
-
-    fn warn(sentence: impl Into<String>) -> Self {
-        Self { level: Level::Warn, ..Self::error(sentence) }
-    }
-
-    fn unknown(sentence: impl Into<String>) -> Self {
-        Self { level: Level::Unknown, ..Self::error(sentence) }
-    }
-
-    fn remedy(self, remedy: impl Into<String>) -> Self {
-        Self { remedy: Some(remedy.into()), ..self }
-    }
-
-    fn at(self, url: impl Into<String>) -> Self {
-        Self { url: Some(url.into()), ..self }
-    }
+/// Creates a finding, which [`found`] completes.
+fn error(message: impl AsRef<str>) -> Finding {
+    Finding::new("", Severity::Error, Location::Stack, message.as_ref())
 }
 
-/// Every check, each with what it found.
+fn warn(message: impl AsRef<str>) -> Finding {
+    Finding::new("", Severity::Warning, Location::Stack, message.as_ref())
+}
+
+/// Performs all checks.
 #[must_use]
-pub fn findings(facts: &Facts) -> Vec<Finding> {
-    let mut all = Vec::new();
-    all.extend(github::check(facts));
+pub fn checks(facts: &Facts) -> Vec<Check> {
+    let mut all = known::check(facts);
     all.extend(account::check(facts));
     all.extend(network::check(facts));
     all.extend(machines::check(facts));
     all.extend(stack::check(facts));
-    all.extend(jobs::check(facts));
     all
 }
 
-/// Whether something keeps jobs from starting.
+/// Returns whether a problem keeps jobs from starting.
 #[must_use]
-pub fn has_errors(findings: &[Finding]) -> bool {
-    findings.iter().any(|one| one.level == Level::Error)
+pub fn has_errors(checks: &[Check]) -> bool {
+    checks.iter().any(|one| one.level == Level::Error)
 }
 
-/// One check over one fact.
+/// Returns one check over one fact.
 fn judge<T>(
     group: Group,
     id: &'static str,
     fact: &Fact<T>,
-    rule: impl FnOnce(&T) -> Vec<Wrong>,
-) -> Vec<Finding> {
+    rule: impl FnOnce(&T) -> Vec<Finding>,
+) -> Vec<Check> {
     match fact {
         Ok(fact) => found(group, id, rule(fact)),
         Err(unknown) => vec![unasked(group, id, unknown)],
     }
 }
 
-/// A check that found these wrongs, or none.
-fn found(group: Group, id: &'static str, wrongs: Vec<Wrong>) -> Vec<Finding> {
-    let well = Finding {
-        id,
-        group,
-        level: Level::Ok,
-        sentence: None,
-        remedy: None,
-        url: None,
-        right: None,
-    };
-    if wrongs.is_empty() {
-        return vec![well];
+/// Returns a check with these findings; without any, it passed. A finding of this command gets its
+/// key from the check.
+fn found(group: Group, id: &'static str, findings: Vec<Finding>) -> Vec<Check> {
+    let check = Check { id, group, level: Level::Ok, finding: None, unknown: None, right: None };
+    if findings.is_empty() {
+        return vec![check];
     }
-    let finding = |Wrong { level, sentence, remedy, url }| Finding {
-        level,
-        sentence: Some(sentence),
-        remedy,
-        url,
-        ..well.clone()
+    let with = |finding: Finding| {
+        let finding = match finding.key.is_empty() {
+            true => Finding { key: key(group, id), location: group.location(), ..finding },
+            false => finding,
+        };
+        Check { level: finding.severity.into(), finding: Some(finding), ..check.clone() }
     };
-    wrongs.into_iter().map(finding).collect()
+    findings.into_iter().map(with).collect()
 }
 
-/// A check whose fact is not known. Never red: that somebody may not look is no fault of what is
-/// looked at.
-pub(crate) fn unasked(group: Group, id: &'static str, unknown: &Unknown) -> Finding {
-    let (sentence, right) = match unknown {
-        Unknown::MayNot(right) => {
-            (format!("You may not {right}, so \"{id}\" is unknown."), Some(right.clone()))
-        }
-        Unknown::NoAnswer(why) => (format!("\"{id}\" is unknown: {why}"), None),
+/// Returns the key of a check's findings, for example `network-way-out`.
+fn key(group: Group, id: &str) -> String {
+    format!("{}-{id}", group.title()).to_lowercase().replace(' ', "-")
+}
+
+/// Returns a check whose fact is not known. It is never an error: a missing permission of the
+/// operator is no problem of the stack.
+pub(crate) fn unasked(group: Group, id: &'static str, unknown: &Unknown) -> Check {
+    let (why, right) = match unknown {
+        Unknown::MayNot(right) => (
+            format!("\"{id}\" was not checked: you need the permission {right}."),
+            Some(right.clone()),
+        ),
+        Unknown::NoAnswer(why) => (format!("\"{id}\" was not checked: {why}"), None),
     };
-    let (level, sentence) = (Level::Unknown, Some(sentence));
-    Finding { id, group, level, sentence, remedy: None, url: None, right }
+    Check { id, group, level: Level::Unknown, finding: None, unknown: Some(why), right }
 }
 
-/// A sentence of the admin function's: those begin small and have no full stop.
-fn told(text: &str) -> String {
-    let is_name = text.split(' ').next().is_some_and(|word| word.contains(['/', '_']));
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) if !is_name => stopped(format!("{}{}", first.to_uppercase(), letters.as_str())),
-        _ => stopped(text.to_owned()),
-    }
-}
-
-/// A sentence with its full stop. An address at its end is to be opened as it stands.
-fn stopped(text: String) -> String {
-    let is_whole =
-        text.ends_with(['.', '!', '?']) || address(&text).is_some_and(|url| text.ends_with(url));
-    if is_whole { text } else { text + "." }
-}
-
-/// The first address in a text.
-fn address(text: &str) -> Option<&str> {
-    let url = text.split_whitespace().find(|word| word.starts_with("https://"))?;
-    Some(url.trim_end_matches([',', ';', ':', '.', ')']))
-}
-
-/// A page of AWS's console.
+/// Returns the URL of a page in AWS's console.
 fn console(region: &str, page: &str) -> String {
     let domain = match region {
         region if region.starts_with("cn-") => "console.amazonaws.cn",

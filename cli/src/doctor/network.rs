@@ -1,17 +1,19 @@
-//! Whether machines can reach GitHub and the runner API.
+//! Checks whether machines can reach GitHub and the runner API.
+
+use muster_api::answers::Finding;
 
 use super::facts::network::{
     Acl, Endpoint, GITHUB, Given, HTTPS, Nat, Network, RouteTable, SecurityGroup, Subnet,
 };
-use super::{Facts, Finding, Group, Unknown, Wrong, console, judge, unasked};
+use super::{Check, Facts, Group, Unknown, console, error, judge, unasked, warn};
 
-/// Where Linux lets answers come in.
+/// The lowest and highest port on which Linux receives answers.
 /// Source: docs.kernel.org/networking/ip-sysctl.html (ip_local_port_range)
 const ANSWERS: [u16; 2] = [32_768, 60_999];
-/// With fewer free addresses a subnet is nearly full; AWS keeps some itself.
+/// Number of free addresses below which a subnet is nearly full.
 const FEW: u64 = 8;
 
-pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+pub(super) fn check(facts: &Facts) -> Vec<Check> {
     let Some(running) = &facts.running else { return Vec::new() };
     match &running.network {
         Ok(network) => of_network(network, &facts.region),
@@ -19,8 +21,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     }
 }
 
-/// All that can be wrong with a network.
-pub(crate) fn of_network(network: &Network, region: &str) -> Vec<Finding> {
+/// Returns the checks of a network.
+pub(crate) fn of_network(network: &Network, region: &str) -> Vec<Check> {
     let Network { given, subnets, tables, nats, acls, endpoints, resolves, groups } = network;
     let page = |subnet: &Subnet| {
         console(
@@ -34,10 +36,10 @@ pub(crate) fn of_network(network: &Network, region: &str) -> Vec<Finding> {
     all.extend(judge(Group::Network, "way out", &ways, |(subnets, tables)| {
         let wrongs = subnets
             .iter()
-            .filter_map(|subnet| Some(way_out(subnet, tables, nats, given)?.at(page(subnet))));
+            .filter_map(|subnet| Some(way_out(subnet, tables, nats, given)?.url(page(subnet))));
         wrongs.collect()
     }));
-    // Without NAT gateways to look at, a route through one is taken for a way out.
+    // If the NAT gateways are unknown, a route to one counts as a way out.
     if let Err(unknown) = nats {
         all.push(unasked(Group::Network, "NAT", unknown));
     }
@@ -48,7 +50,7 @@ pub(crate) fn of_network(network: &Network, region: &str) -> Vec<Finding> {
     all
 }
 
-/// Two facts that are of use together alone.
+/// Combines two facts that are useful only together.
 fn both<'a, A, B>(
     a: &'a Result<A, Unknown>,
     b: &'a Result<B, Unknown>,
@@ -59,18 +61,18 @@ fn both<'a, A, B>(
     }
 }
 
-fn subnets(all: &[Subnet], given: &Given) -> Vec<Wrong> {
+fn subnets(all: &[Subnet], given: &Given) -> Vec<Finding> {
     let mut wrongs = Vec::new();
     for id in &given.subnets {
         let Some(subnet) = all.iter().find(|one| one.id == *id) else {
             let said = format!("There is no subnet {id}: EC2 refuses launches there.");
-            wrongs.push(Wrong::error(said).remedy(without(id)));
+            wrongs.push(error(said).fix(without(id)));
             continue;
         };
         let Subnet { vpc, zone, free, .. } = subnet;
         if *vpc != given.vpc {
             let said = format!("{id} is in {vpc}, and the stack is in {}.", given.vpc);
-            wrongs.push(Wrong::error(said).remedy(without(id)));
+            wrongs.push(error(said).fix(without(id)));
         }
         if *free < FEW {
             let addresses = match free {
@@ -78,10 +80,8 @@ fn subnets(all: &[Subnet], given: &Given) -> Vec<Wrong> {
                 1 => "1 free address".to_owned(),
                 free => format!("{free} free addresses"),
             };
-            let said = format!(
-                "{id} ({zone}) has {addresses}: EC2 starts no more machines than that there."
-            );
-            wrongs.push(Wrong::warn(said).remedy("a larger subnet, or one more"));
+            let said = format!("{id} ({zone}) has {addresses}, and each machine needs one.");
+            wrongs.push(warn(said).fix("use a larger subnet, or add one"));
         }
     }
     wrongs
@@ -89,7 +89,7 @@ fn subnets(all: &[Subnet], given: &Given) -> Vec<Wrong> {
 
 fn without(subnet: &str) -> String {
     format!(
-        "take {subnet} out of Subnets (muster upgrade --subnets …) and of pools \
+        "remove {subnet} from Subnets (muster upgrade --subnets …) and from pools \
          that name it"
     )
 }
@@ -99,50 +99,51 @@ fn way_out(
     tables: &[RouteTable],
     nats: &Result<Vec<Nat>, Unknown>,
     given: &Given,
-) -> Option<Wrong> {
+) -> Option<Finding> {
     const DEAF: &str = "machines there cannot reach GitHub";
     let id = &subnet.id;
     let own = tables.iter().find(|table| table.subnets.contains(id));
-    // A table that may not be seen leads nowhere that is known.
+    // Without permission to see the table, the route is unknown.
     let table = own.or_else(|| tables.iter().find(|table| table.is_main))?;
     let Some(route) = &table.out else {
         let said = format!("{id} has no route out ({}): {DEAF}.", table.id);
         let remedy = format!(
-            "a route 0.0.0.0/0 to a NAT gateway or an internet gateway, or {}",
+            "add a route 0.0.0.0/0 to a NAT gateway or an internet gateway, or {}",
             without(id)
         );
-        return Some(Wrong::error(said).remedy(remedy));
+        return Some(error(said).fix(remedy));
     };
     let to = &route.to;
     if route.is_dead {
-        let said = format!("The route of {id} leads to {to}, which is gone: {DEAF}.");
-        return Some(Wrong::error(said).remedy(format!("another target in {}", table.id)));
+        let said = format!("The route of {id} leads to {to}, which no longer exists: {DEAF}.");
+        return Some(error(said).fix(format!("set a new target in {}", table.id)));
     }
     if to.starts_with("igw-") {
         let is_public =
             given.public_ip == "yes" || given.public_ip == "subnet" && subnet.gives_public_ip;
-        let said = format!("{id} has an internet gateway and gives no public address: {DEAF}.");
+        let said = format!("{id} has an internet gateway and assigns no public address: {DEAF}.");
         return (!is_public).then(|| {
-            Wrong::error(said).remedy(format!("muster upgrade --public-ip yes, or {}", without(id)))
+            error(said).fix(format!("muster upgrade --public-ip yes, or {}", without(id)))
         });
     }
     if to.starts_with("nat-") {
         let nat = nats.iter().flatten().find(|nat| nat.id == *to)?;
         let why = if nat.why.is_empty() { String::new() } else { format!(" ({})", nat.why) };
-        let said = format!("{id} goes out by {to}, which is in state {}{why}: {DEAF}.", nat.state);
+        let said =
+            format!("{id} routes through {to}, which is in state {}{why}: {DEAF}.", nat.state);
         return match nat.state.as_str() {
             "available" => None,
-            "pending" => Some(Wrong::warn(said).remedy("wait a minute")),
-            _ => Some(
-                Wrong::error(said)
-                    .remedy(format!("a new NAT gateway, and the route of {} to it", table.id)),
-            ),
+            "pending" => Some(warn(said).fix("wait a minute")),
+            _ => Some(error(said).fix(format!(
+                "create a new NAT gateway, and point the route of {} to it",
+                table.id
+            ))),
         };
     }
     None
 }
 
-fn lists(all: &[Acl], given: &Given) -> Vec<Wrong> {
+fn lists(all: &[Acl], given: &Given) -> Vec<Finding> {
     let mut wrongs = Vec::new();
     for acl in all {
         let own: Vec<&str> = given
@@ -156,10 +157,10 @@ fn lists(all: &[Acl], given: &Given) -> Vec<Wrong> {
         }
         let of = format!("The network ACL {} of {}", acl.id, own.join(", "));
         let mut refused = |what: &str| {
-            let remedy = format!("a rule of {} that allows it", acl.id);
+            let remedy = format!("add a rule to {} that allows it", acl.id);
             wrongs.push(
-                Wrong::error(format!("{of} refuses {what}: machines there cannot reach GitHub."))
-                    .remedy(remedy),
+                error(format!("{of} refuses {what}: machines there cannot reach GitHub."))
+                    .fix(remedy),
             );
         };
         if !acl.lets(true, GITHUB, HTTPS) {
@@ -172,53 +173,52 @@ fn lists(all: &[Acl], given: &Given) -> Vec<Wrong> {
     wrongs
 }
 
-fn private_api(all: &[Endpoint], given: &Given) -> Vec<Wrong> {
+fn private_api(all: &[Endpoint], given: &Given) -> Vec<Finding> {
     let takes = |one: &&Endpoint| one.service.ends_with(".execute-api") && one.private_dns;
     let wrongs = all.iter().filter(takes).map(|one| {
         let said = format!(
-            "{} has an execute-api endpoint with private DNS ({}): machines reach it in \
-             place of the runner API, and are answered 403.",
+            "{} has an execute-api endpoint with private DNS ({}): machines reach it instead \
+             of the runner API, and get 403.",
             given.vpc, one.id
         );
-        Wrong::error(said).remedy(format!(
+        error(said).fix(format!(
             "aws ec2 modify-vpc-endpoint --no-private-dns-enabled --vpc-endpoint-id {}, \
-             or subnets of another VPC",
+             or use subnets of a different VPC",
             one.id
         ))
     });
     wrongs.collect()
 }
 
-fn dns(resolves: bool, given: &Given) -> Vec<Wrong> {
+fn dns(resolves: bool, given: &Given) -> Vec<Finding> {
     if resolves {
         return Vec::new();
     }
     let vpc = &given.vpc;
-    let said =
-        format!("DNS support of {vpc} is off: machines find no address of GitHub's by its name.");
+    let said = format!("DNS support of {vpc} is off: machines cannot resolve GitHub's names.");
     vec![
-        Wrong::error(said)
-            .remedy(format!("aws ec2 modify-vpc-attribute --enable-dns-support --vpc-id {vpc}")),
+        error(said)
+            .fix(format!("aws ec2 modify-vpc-attribute --enable-dns-support --vpc-id {vpc}")),
     ]
 }
 
-fn security(all: &[SecurityGroup], given: &Given) -> Vec<Wrong> {
+fn security(all: &[SecurityGroup], given: &Given) -> Vec<Finding> {
     let is_there = |id: &&String| all.iter().any(|group| group.id == **id);
     let missing = given.groups.iter().filter(|id| !is_there(id)).map(|id| {
         let said = format!("There is no security group {id}: EC2 refuses every launch.");
-        Wrong::error(said).remedy("sam deploy --parameter-overrides SecurityGroupIds=…")
+        error(said).fix("sam deploy --parameter-overrides SecurityGroupIds=…")
     });
     let foreign = all.iter().filter(|group| group.vpc != given.vpc).map(|group| {
         let said = format!(
             "{} is in {}, and the stack is in {}: EC2 refuses every launch.",
             group.id, group.vpc, given.vpc
         );
-        Wrong::error(said).remedy("sam deploy --parameter-overrides SecurityGroupIds=…")
+        error(said).fix("sam deploy --parameter-overrides SecurityGroupIds=…")
     });
-    let mut wrongs: Vec<Wrong> = missing.chain(foreign).collect();
+    let mut wrongs: Vec<Finding> = missing.chain(foreign).collect();
     if all.is_empty() && given.groups.is_empty() {
-        wrongs.push(Wrong::unknown(
-            "No security group carries the stack's tag: which one machines get is unknown.",
+        wrongs.push(warn(
+            "No security group has the stack's tag: which one machines get is unknown.",
         ));
     }
     let lets = |group: &SecurityGroup| {
@@ -227,11 +227,11 @@ fn security(all: &[SecurityGroup], given: &Given) -> Vec<Wrong> {
     if !all.is_empty() && !all.iter().any(lets) {
         let names: Vec<&str> = all.iter().map(|group| group.id.as_str()).collect();
         let said = format!(
-            "{} {} nothing out on TCP port 443: machines cannot reach GitHub.",
+            "{} {} no outbound traffic on TCP port 443: machines cannot reach GitHub.",
             names.join(", "),
-            if names.len() == 1 { "lets" } else { "let" }
+            if names.len() == 1 { "allows" } else { "allow" }
         );
-        wrongs.push(Wrong::error(said).remedy("a rule for what goes out, to 0.0.0.0/0"));
+        wrongs.push(error(said).fix("add an outbound rule to 0.0.0.0/0"));
     }
     wrongs
 }

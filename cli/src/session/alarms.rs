@@ -1,13 +1,14 @@
-//! `alarms`: CloudWatch's states beside what the handbook says.
+//! `alarms`: CloudWatch's alarm states with the handbook's advice.
 
 use muster_domain::time::Time;
 use muster_sigv4::Call;
 use serde_json::{Value, json};
 
 use super::{Session, World, pretty};
+use crate::alarms::{Alarm, AlarmState};
 use crate::failure::Failure;
 use crate::handbook;
-use crate::views::alarms::{self, Alarm, AlarmState};
+use crate::views::alarms;
 
 impl<W: World> Session<'_, W> {
     pub(super) async fn alarms(&mut self, name: Option<&str>) -> Result<String, Failure> {
@@ -25,7 +26,7 @@ impl<W: World> Session<'_, W> {
             let Some(one) = one else {
                 let all: Vec<String> =
                     found.iter().filter_map(own).map(|alarm| alarm.name).collect();
-                let said = format!("There is no alarm {name:?}; there are {}", all.join(", "));
+                let said = format!("There is no alarm {name:?}. The alarms: {}", all.join(", "));
                 return Err(Failure::Usage(said));
             };
             if self.json {
@@ -42,7 +43,7 @@ impl<W: World> Session<'_, W> {
         Ok(alarms::list(&all, &stack, self.world.now(), self.screen))
     }
 
-    /// The stack's alarms as AWS has them. Another stack's name may begin with this one's.
+    /// Returns the stack's alarms from AWS. Another stack's name may begin with this one's.
     pub(super) async fn described(&mut self, stack: &str) -> Result<Vec<Value>, Failure> {
         let mut found = Vec::new();
         let mut token = Value::Null;
@@ -64,7 +65,8 @@ impl<W: World> Session<'_, W> {
     }
 }
 
-/// What is told of an alarm; none if it is another stack's. Each of ours says where it is explained.
+/// Parses an alarm; `None` if it belongs to a different stack. The description of each of our
+/// alarms contains the address of its page.
 pub(super) fn of_stack(alarm: &Value, stack: &str) -> Option<Alarm> {
     let text = |name: &str| alarm[name].as_str().unwrap_or_default();
     let name = text("AlarmName").strip_prefix(stack)?.strip_prefix('-')?;
@@ -86,7 +88,7 @@ pub(super) fn of_stack(alarm: &Value, stack: &str) -> Option<Alarm> {
     })
 }
 
-/// JSON has seconds, the older forms have texts.
+/// Parses a time: seconds in JSON, text in the older formats.
 pub(super) fn time(value: &Value) -> Option<Time> {
     match value {
         Value::String(text) => text.parse().ok(),

@@ -1,7 +1,7 @@
-//! `audit`: the trail by time, page by page.
+//! `audit`: the audit trail, newest first, read page by page.
 
-use muster_control::admin::answers::{AuditList, ShownInstance};
-use muster_control::admin::{AuditRequest, Request};
+use muster_api::answers::{AuditList, ShownInstance};
+use muster_api::{AuditRequest, Request};
 use muster_domain::audit::Audit;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
@@ -10,9 +10,9 @@ use super::{Session, World, pretty, read};
 use crate::failure::Failure;
 use crate::views;
 
-/// Lines of one answer.
+/// Maximum number of lines in one answer.
 const LIMIT: u32 = 1_000;
-/// Most of them: more is a matter for `--since`.
+/// Maximum number of pages; for more, use a shorter `--since`.
 const MAX_PAGES: usize = 20;
 
 impl<W: World> Session<'_, W> {
@@ -36,14 +36,15 @@ impl<W: World> Session<'_, W> {
                 pages.push(answer.clone());
             }
             let AuditList { lines: more, next } = read("audit", answer)?;
-            // Lines of the moment where a page ends come twice.
+            // Lines at the time where a page ends are returned twice.
             let last = lines.iter().rev().take_while(|line| Some(line.at) == until).count();
             let last = lines.split_off(lines.len() - last);
             let new: Vec<Audit> = more.into_iter().filter(|one| !last.contains(one)).collect();
             lines.extend(last.into_iter().chain(new));
             let ends = next.is_none() || next == until;
             if !ends && page == MAX_PAGES {
-                self.world.say("There are more lines; a shorter --since shows its end.");
+                self.world
+                    .say("Older lines are not shown; use a shorter --since to see a whole period.");
             }
             if ends {
                 break;
@@ -56,7 +57,7 @@ impl<W: World> Session<'_, W> {
         Ok(views::trail(&lines, self.world.now(), self.screen))
     }
 
-    /// What the trail calls it.
+    /// Returns the subject that the audit trail uses for a name.
     async fn subject(&mut self, name: &str) -> Result<String, Failure> {
         if ["switches", "pools"].contains(&name) {
             return Ok(name.to_owned());
@@ -65,7 +66,7 @@ impl<W: World> Session<'_, W> {
             Ok(shown) => {
                 Ok(read::<ShownInstance>("show", shown)?.instance.name.as_str().to_owned())
             }
-            // The trail is kept for longer than records, and some machines never had one.
+            // The trail is kept longer than records, and some subjects never had one.
             Err(failure) if failure.code() == "not_found" => Ok(name.to_owned()),
             Err(failure) => Err(failure),
         }

@@ -1,6 +1,7 @@
-//! What the queues hold and why the functions that read them fail, for `status`, `explain` and `doctor`.
+//! What the queues contain and why the functions that read them fail, for `status`, `explain` and
+//! `doctor`.
 
-use muster_control::admin::answers::{Place, Severity, Want};
+use muster_api::answers::Finding;
 use muster_domain::time::Seconds;
 use muster_sigv4::Call;
 use serde_json::json;
@@ -8,30 +9,24 @@ use serde_json::json;
 use super::doctor::{of_queue, of_reserves, reserved};
 use super::{Session, World};
 use crate::args::Dead;
-use crate::doctor::Finding;
-use crate::doctor::backlog::{Backlog, error_of, findings};
+use crate::doctor::backlog::{Backlog, Reserve, error_of, findings};
 use crate::doctor::stack::FUNCTIONS;
 use crate::failure::Failure;
 use crate::queues::{ALL, listing, work_queue};
 
-/// How far back an error is looked for. A message that fails is tried again within half a minute.
+/// Period in which to look for an error. A failed message is retried within half a minute.
 const RECENT: Seconds = Seconds(120);
+/// Filter patterns for lines that may be errors: the functions' own, and Lambda's.
+const ERRORS: [&str; 2] = ["ERROR", "?error ?timeout ?\"timed out\" ?\"Runtime exited\" ?panicked"];
 
 impl<W: World> Session<'_, W> {
-    /// What is wrong with the queues and their functions, as items of `status`. An operator who may not ask AWS gets none.
-    pub(super) async fn backlog_wants(&mut self) -> Vec<Want> {
-        let all = self.backlogs().await.unwrap_or_default();
-        let wrongs = all.into_iter().filter(|one| one.sentence.is_some());
-        let want = |(number, one): (usize, Finding)| {
-            let sentence = one.sentence.unwrap_or_default().trim_end_matches('.').to_owned();
-            let key = format!("backlog:{number}");
-            let (severity, place) = (Severity::Error, Place::Stack);
-            Want { key, severity, sentence, since: None, place, run: one.remedy }
-        };
-        wrongs.enumerate().map(want).collect()
+    /// Returns the problems of the queues and their functions; empty without permission to query
+    /// AWS.
+    pub(super) async fn backlog_findings(&mut self) -> Vec<Finding> {
+        self.backlogs().await.unwrap_or_default()
     }
 
-    /// Why a job that is not on record may be in the queue: what is wrong, or how many events there are.
+    /// Returns why a job without a record may be in the queue: the failure, or the number of events.
     pub(super) async fn not_on_record(&mut self) -> Option<String> {
         let stack = self.world.stack().await.ok()?;
         let (reserved, counted) = self.counted(&stack).await.ok()?;
@@ -44,27 +39,25 @@ impl<W: World> Session<'_, W> {
             .filter(|(name, _)| matches!(*name, "webhook" | "scale-up"))
             .collect();
         let wrongs = findings(&reserved, &jobs, &stack);
-        let wrong = wrongs.iter().find_map(|one| Some((one.sentence.as_ref()?, &one.remedy)));
-        Some(match wrong {
-            Some((sentence, Some(remedy))) => format!("{sentence} {remedy}"),
-            Some((sentence, None)) => sentence.clone(),
-            None => format!("{first} and not recorded yet; ask again in a minute"),
+        Some(match wrongs.first() {
+            Some(Finding { message, fix, .. }) => {
+                format!("{message} {}", fix.as_deref().unwrap_or_default())
+            }
+            None => format!("{first} and not recorded yet; try again in a minute"),
         })
     }
 
     async fn backlogs(&mut self) -> Result<Vec<Finding>, Failure> {
         let stack = self.world.stack().await?;
         let (reserved, counted) = self.counted(&stack).await?;
-        // Without the right to read logs, the functions that are stopped are still named.
+        // Without permission to read logs, stopped functions are still reported.
         let backlogs = self.with_errors(&stack, counted.clone()).await.unwrap_or(counted);
         Ok(findings(&reserved, &backlogs, &stack))
     }
 
-    /// How much concurrency each function may use, and what the queues hold. Two rounds of calls.
-    async fn counted(
-        &mut self,
-        stack: &str,
-    ) -> Result<(Vec<(&'static str, Option<u64>)>, Vec<Backlog>), Failure> {
+    /// Reads each function's reserved concurrency and counts the queues' messages, in two rounds of
+    /// calls.
+    async fn counted(&mut self, stack: &str) -> Result<(Vec<Reserve>, Vec<Backlog>), Failure> {
         let mut calls = vec![listing(stack, None)];
         calls.extend(of_reserves(stack));
         let mut answers = self.world.aws(calls).await?.into_iter();
@@ -91,7 +84,8 @@ impl<W: World> Session<'_, W> {
         Ok((reserves, counted.collect()))
     }
 
-    /// The queues that hold messages, each with the last error of the function that reads it.
+    /// Returns the queues that contain messages, each with the last error of the function that
+    /// reads it.
     pub(super) async fn with_errors(
         &mut self,
         stack: &str,
@@ -102,21 +96,28 @@ impl<W: World> Session<'_, W> {
             return Ok(backlogs);
         }
         let since = (self.world.now() - RECENT).as_millis();
-        let call = |one: &Backlog| {
+        let call = |one: &Backlog, pattern: &str| {
             let body = json!({
-                "logGroupName": one.reader().group(stack), "startTime": since,
-                "filterPattern": "?ERROR ?error ?timeout ?\"timed out\" ?\"Runtime exited\" ?panicked",
+                "logGroupName": one.reader().group(stack), "startTime": since, "filterPattern": pattern,
             });
             Call::json("logs", "Logs_20140328.FilterLogEvents", &body)
         };
-        let answers = self.world.aws(backlogs.iter().map(call).collect()).await?;
-        for (one, answer) in backlogs.iter_mut().zip(answers) {
-            let answer = match answer {
-                Err(failure) if failure.is_missing() => continue,
-                answer => answer?,
-            };
-            let events = answer["events"].as_array().into_iter().flatten();
-            one.error = events.filter_map(|event| error_of(event["message"].as_str()?)).last();
+        let calls = backlogs.iter().flat_map(|one| ERRORS.map(|pattern| call(one, pattern)));
+        let mut answers = self.world.aws(calls.collect()).await?.into_iter();
+        for one in &mut backlogs {
+            let mut last = None;
+            for answer in answers.by_ref().take(ERRORS.len()) {
+                let answer = match answer {
+                    Err(failure) if failure.is_missing() => continue,
+                    answer => answer?,
+                };
+                let events = answer["events"].as_array().into_iter().flatten();
+                let errors = events.filter_map(|event| {
+                    Some((event["timestamp"].as_i64(), error_of(event["message"].as_str()?)?))
+                });
+                last = last.into_iter().chain(errors).max_by_key(|(at, _)| *at);
+            }
+            one.error = last.map(|(_, error)| error);
         }
         Ok(backlogs)
     }

@@ -1,9 +1,9 @@
-//! `doctor --canary`: one machine that no job needs, from its launch to its end.
+//! `doctor --canary`: launches one machine without a job and follows it from launch to end.
 
 mod evidence;
 
-use muster_control::admin::answers::{OrderedCanary, ShownInstance, ShownRunner};
-use muster_control::admin::{CanaryRequest, DeleteRequest, Request};
+use muster_api::answers::{OrderedCanary, ShownInstance, ShownRunner};
+use muster_api::{CanaryRequest, DeleteRequest, Request};
 use muster_domain::instance::{Phase, RunnerState, State};
 use muster_domain::time::Seconds;
 use serde_json::json;
@@ -16,14 +16,14 @@ use crate::doctor::has_errors;
 use crate::failure::Failure;
 use crate::views::canary as views;
 
-/// How often its record is looked at.
+/// How often its record is read.
 const EVERY: Seconds = Seconds(2);
-/// How long GitHub may take to show its agent connected.
+/// How long GitHub may take to show the agent as connected.
 const CONNECTS: Seconds = Seconds(60);
-/// How long its end is waited for.
+/// How long to wait for the machine's end.
 const ENDS: Seconds = Seconds(300);
-/// Stands in the audit trail.
-const REASON: &str = "the end of a canary";
+/// The reason in the audit trail.
+const REASON: &str = "the canary has finished";
 
 impl<W: World> Session<'_, W> {
     pub(super) async fn canary(&mut self, order: &Canary) -> Result<String, Failure> {
@@ -37,7 +37,7 @@ impl<W: World> Session<'_, W> {
         };
         let plan: OrderedCanary = read("canary", self.answer(&request(true)).await?)?;
         self.world.show(views::plan(&plan, self.screen).trim_end());
-        self.agreed(order.yes, "Start it?")?;
+        self.agreed(order.yes, "Launch it?")?;
         self.world.hold().await;
         let ordered: OrderedCanary = read("canary", self.answer(&request(false)).await?)?;
         let name = ordered.name.as_ref().map_or_else(String::new, ToString::to_string);
@@ -54,13 +54,13 @@ impl<W: World> Session<'_, W> {
         self.ended_canary(watched, course, &name, order).await
     }
 
-    /// What it shows was not seen to its end; it ends all the same.
+    /// Orders the delete after the command failed or was interrupted.
     async fn left_alone(&mut self, failure: Failure, name: &str, order: &Canary) -> Failure {
         let said = match self.order_end(name, order).await {
-            Ok(End::Busy) => format!("A job runs on {name}, so it is left alone."),
-            Ok(End::Held) => format!("Deletes are off; then: muster delete {name}"),
-            Ok(_) => format!("The end of {name} is ordered: muster watch {name}"),
-            Err(_) => format!("{name} may be there: muster delete {name}"),
+            Ok(End::Busy) => format!("A job runs on {name}, so it is not deleted."),
+            Ok(End::Held) => format!("Deletes are off; once they are on: muster delete {name}"),
+            Ok(_) => format!("{name} is being deleted: muster watch {name}"),
+            Err(_) => format!("{name} may still exist: muster delete {name}"),
         };
         match failure {
             Failure::Interrupted => Failure::Ended(format!("Stopped. {said}")),
@@ -82,7 +82,7 @@ impl<W: World> Session<'_, W> {
         read("show", self.answer(&request).await?)
     }
 
-    /// Follows it until it is known what comes of it.
+    /// Follows the canary until its outcome is known.
     async fn follow_canary(
         &mut self,
         watched: &mut Watched,
@@ -120,18 +120,18 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// Type, zone and market, once EC2 shows them. Nothing waits for that.
+    /// Reads type, zone and market once EC2 shows them. They are only displayed.
     async fn look_at_its_machine(&mut self, watched: &mut Watched) -> Result<(), Failure> {
         let one = &watched.shown.instance;
         let Some(id) = one.machine().filter(|_| watched.machine.is_none()) else { return Ok(()) };
-        // A machine that calls was there to be seen.
+        // If the machine calls, EC2 already shows it.
         if one.runner.n > 0 {
             return Ok(());
         }
         match self.call(evidence::machine(id)).await {
             Ok(answer) => watched.machine = Shown::read(&answer),
             Err(failure @ Failure::NoCredentials { .. }) => return Err(failure),
-            // Its id is told all the same.
+            // The instance ID is printed anyway.
             Err(_) => watched.machine = Some(Shown { id: id.to_string(), ..Shown::default() }),
         }
         Ok(())
@@ -144,7 +144,7 @@ impl<W: World> Session<'_, W> {
             && watched.shown.instance.runner.n == 0
             && watched.shown.instance.mark().is_none();
         let until = match launched_untold {
-            // With its type and zone, which EC2 does not show yet.
+            // Wait for its type and zone, which EC2 does not show yet.
             true => all.iter().position(|taken| taken.step == Step::Reached(Phase::Launched)),
             false => None,
         };
@@ -158,7 +158,7 @@ impl<W: World> Session<'_, W> {
         watched.told = watched.told.max(until);
     }
 
-    /// Orders its end by the ordinary way, and says what it has shown.
+    /// Orders an ordinary delete and builds the report.
     async fn ended_canary(
         &mut self,
         mut watched: Watched,
@@ -170,7 +170,7 @@ impl<W: World> Session<'_, W> {
             Ok(evidence) => evidence,
             Err(failure) => return Err(self.left_alone(failure, name, order).await),
         };
-        // Before its end is ordered: that is no fault of its.
+        // Read the record before the delete: the delete is not the machine's failure.
         let online = watched.online_at.map(|_| true).or(watched.is_offline.then_some(false));
         let mut checks = findings(&watched.shown.instance, course, online);
         checks.extend(evidence.findings());
@@ -183,7 +183,7 @@ impl<W: World> Session<'_, W> {
         };
         let (course, end) = match end {
             End::Ordered => (course, self.follow_its_end(&mut watched, name).await?),
-            // It was given one in the last moment.
+            // It got a job at the last moment.
             End::Busy => (Course::Taken, end),
             End::Gone | End::Nothing | End::Held => (course, end),
         };
@@ -233,7 +233,7 @@ impl<W: World> Session<'_, W> {
             if watched.shown.instance.state() == State::Deleted {
                 return Ok(End::Gone);
             }
-            // Its end goes on without anybody who waits.
+            // The delete continues without this command.
             if self.world.now() > until || !self.world.wait(EVERY).await {
                 return Ok(End::Ordered);
             }

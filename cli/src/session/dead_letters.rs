@@ -1,4 +1,4 @@
-//! `dead-letters`: what the queues gave up, and back with it.
+//! `dead-letters`: shows and redrives the dead-letter queues.
 
 use muster_sigv4::Call;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl<W: World> Session<'_, W> {
             });
         }
         let (what, name) = (queue.count(), queue.name());
-        self.agreed(yes, &format!("Send {what} of {name} back to be handled again?"))?;
+        self.agreed(yes, &format!("Redrive {what} from {name}?"))?;
         let answer = queues::sent_back(self, queue).await?;
         if self.json {
             return Ok(pretty(&answer));

@@ -1,7 +1,7 @@
-//! `delete`: says what would end, asks, and orders.
+//! `delete`: shows what would be deleted, asks for confirmation, and gives the order.
 
-use muster_control::admin::answers::{DeleteDryRun, OrderedDelete, ShownInstance};
-use muster_control::admin::{DeleteRequest, Request};
+use muster_api::answers::{DeleteDryRun, OrderedDelete, ShownInstance};
+use muster_api::{DeleteRequest, Request};
 use serde_json::json;
 
 use super::{Session, World, pretty, read};
@@ -13,28 +13,27 @@ impl<W: World> Session<'_, W> {
     pub(super) async fn delete(&mut self, order: &Delete) -> Result<String, Failure> {
         let shown: ShownInstance = read("show", self.show_instance(&order.name).await?)?;
         let name = shown.instance.name.to_string();
-        let request = |reason: &str, by: Option<String>, dry_run| {
-            json!(Request::Delete(DeleteRequest {
-                name: name.clone(),
-                reason: reason.to_owned(),
-                by,
-                force: order.force,
-                bypass_github_unauthorized: order.bypass_github_unauthorized,
-                kill_running_job: order.kill_running_job,
-                dry_run,
-            }))
+        let request = DeleteRequest {
+            name: name.clone(),
+            reason: order.order.reason.clone().unwrap_or_else(|| "a dry run".to_owned()),
+            by: order.order.by.clone(),
+            force: order.force,
+            bypass_github_unauthorized: order.bypass_github_unauthorized,
+            kill_running_job: order.kill_running_job,
+            dry_run: true,
         };
-        let reason = order.order.reason.as_deref().unwrap_or("a dry run");
-        let answer = self.answer(&request(reason, order.order.by.clone(), true)).await?;
+        let answer = self.answer(&json!(Request::Delete(request.clone()))).await?;
         let would: DeleteDryRun = read("delete", answer.clone())?;
         let plan = views::orders::plan(&shown, &would, order, self.screen);
         if order.dry_run {
             return Ok(if self.json { pretty(&answer) } else { plan });
         }
         self.world.show(plan.trim_end());
-        let Order { reason, by } = self.order(&order.order, "Why is it to end?")?;
-        self.agreed_to_end(order, &name)?;
-        let answer = self.answer(&request(&reason.unwrap_or_default(), by, false)).await?;
+        let Order { reason, by } = self.order(&order.order, "Why should it be deleted?")?;
+        self.agreed_to_end(&request, order.yes)?;
+        let reason = reason.unwrap_or_default();
+        let request = Request::Delete(DeleteRequest { reason, by, dry_run: false, ..request });
+        let answer = self.answer(&json!(request)).await?;
         if self.json {
             return Ok(pretty(&answer));
         }
@@ -42,11 +41,11 @@ impl<W: World> Session<'_, W> {
         Ok(views::orders::ordered(&ordered, self.world.now(), self.screen))
     }
 
-    /// What may end a job or leave a machine behind is not agreed to by a key too many.
-    fn agreed_to_end(&mut self, order: &Delete, name: &str) -> Result<(), Failure> {
-        let is_harsh = order.force || order.kill_running_job;
-        if order.yes || !is_harsh || !self.world.is_attended() {
-            return self.agreed(order.yes, &format!("Delete {name}?"));
+    /// Asks for confirmation. A risky order requires typing the name.
+    fn agreed_to_end(&mut self, request: &DeleteRequest, yes: bool) -> Result<(), Failure> {
+        let name = &request.name;
+        if yes || !request.is_risky() || !self.world.is_attended() {
+            return self.agreed(yes, &format!("Delete {name}?"));
         }
         let typed = self.world.ask(&format!("Type {name} to delete it"))?;
         if typed.trim() == name { Ok(()) } else { Err(Failure::NotConfirmed) }

@@ -1,12 +1,12 @@
-//! `doctor`: asks everybody, side by side, and lets the rules judge.
+//! `doctor`: queries all services concurrently, then applies the rules.
 
-mod account;
+pub(super) mod account;
 mod drift;
 mod machines;
 pub(super) mod network;
 
-use muster_control::admin::answers::{ShownPools, StackStatus};
-use muster_control::admin::{PoolsRequest, Request};
+use muster_api::answers::{ShownPools, StackStatus};
+use muster_api::{PoolsRequest, Request};
 use muster_domain::pool::Pool;
 use muster_domain::pool_file::{self, Answers};
 use muster_domain::time::{Seconds, Time};
@@ -20,14 +20,14 @@ use crate::doctor::backlog::Backlog;
 use crate::doctor::facts::network::Given;
 use crate::doctor::facts::{Deployed, Function, Heard, Mapping, Running, Subscription};
 use crate::doctor::stack::{FUNCTIONS, topics};
-use crate::doctor::{Fact, Facts, Unknown, findings, has_errors};
+use crate::doctor::{Fact, Facts, Unknown, checks, has_errors};
 use crate::failure::Failure;
 use crate::views;
 
-/// How far back a sweep is looked for.
+/// Period in which to look for the last sweep.
 const SWEEPS: Seconds = Seconds(3600);
 
-/// An answer, or why there is none.
+/// An answer, or why it is missing.
 type Answer = Result<Value, Failure>;
 
 impl<W: World> Session<'_, W> {
@@ -36,26 +36,26 @@ impl<W: World> Session<'_, W> {
         if let Some(running) = facts.running.as_mut().filter(|_| deep) {
             running.drift = Some(self.drift(&facts.stack).await?);
         }
-        let findings = findings(&facts);
+        let checks = checks(&facts);
         let text = if self.json {
-            let ok = !has_errors(&findings);
+            let ok = !has_errors(&checks);
             let caller = facts.account.caller.as_ref().ok();
             pretty(&json!({
-                "version": 1, "ok": ok, "checks": findings, "stack": facts.stack,
+                "version": 1, "ok": ok, "checks": checks, "stack": facts.stack,
                 "region": facts.region, "account": caller.map(|caller| &caller.account),
                 "caller": caller.map(|caller| &caller.arn),
             }))
         } else {
-            views::doctor::page(&facts, &findings, self.screen)
+            views::doctor::page(&facts, &checks, self.screen)
         };
-        if has_errors(&findings) { Err(Failure::Unwell(text)) } else { Ok(text) }
+        if has_errors(&checks) { Err(Failure::Unwell(text)) } else { Ok(text) }
     }
 
     async fn facts(&mut self) -> Result<Facts, Failure> {
         let status = self.status_fact().await?;
         let pools = match &status {
             Some(Ok(_)) => self.pools_fact().await?,
-            // It does not answer: it is not asked a second time.
+            // It failed once, so it is not called again.
             Some(Err(unknown)) => Err(unknown.clone()),
             None => Ok(Vec::new()),
         };
@@ -89,7 +89,7 @@ impl<W: World> Session<'_, W> {
         Ok(Facts { stack, region, now, account, deployed, running })
     }
 
-    /// What the stack says of itself; none when there is none.
+    /// Queries the stack's status. Returns `None` if there is no stack.
     async fn status_fact(&mut self) -> Result<Option<Fact<StackStatus>>, Failure> {
         let asked = self.answer(&json!(Request::Status { github: true })).await;
         match asked.and_then(|answer| read("status", answer)) {
@@ -109,7 +109,7 @@ impl<W: World> Session<'_, W> {
         let asked =
             self.asked::<ShownPools>("pools", Request::Pools(PoolsRequest::default())).await;
         match asked {
-            // What is in force names nothing that is still to be looked up.
+            // The file in force has no names that must be resolved.
             Ok(shown) => Ok(match pool_file::read(shown.file, &Answers::default()) {
                 Ok(read) => Ok(read.file.pools),
                 Err(unread) => {
@@ -125,7 +125,8 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// `answers`: to what the stack's name alone is enough for.
+    /// Gathers the facts of a deployed stack. `answers`: of the calls that need only the stack's
+    /// name.
     async fn running(
         &mut self,
         stack: &str,
@@ -168,7 +169,7 @@ impl<W: World> Session<'_, W> {
             let counted: Vec<Fact<Backlog>> = queues.iter().map(read).collect();
             counted.into_iter().collect::<Fact<Vec<_>>>()
         });
-        // All of them are taken, also behind one that is not known: the answers go by their order.
+        // Reads every answer, also after one that failed: answers are matched by their order.
         let subscriptions: Vec<Fact<Vec<Subscription>>> = topics
             .iter()
             .map(|_| fact(next(&mut answers), |answer| Subscription::read(&answer)))
@@ -206,7 +207,7 @@ impl<W: World> Session<'_, W> {
         })
     }
 
-    /// Without credentials there is nothing to find out.
+    /// Calls AWS. Fails without valid credentials, because every call would fail.
     pub(super) async fn asked_of_aws(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>, Failure> {
         if calls.is_empty() {
             return Ok(Vec::new());
@@ -231,7 +232,7 @@ fn fact<T>(answer: Answer, told: impl FnOnce(Value) -> T) -> Fact<T> {
 
 pub(super) fn deployed(answer: Answer) -> Fact<Option<Deployed>> {
     match answer {
-        // AWS's own code for a stack that is not there.
+        // AWS's code for a stack that does not exist.
         Err(Failure::Service { said, .. }) if said.contains("does not exist") => Ok(None),
         answer => fact(answer, |answer| Deployed::read(&answer)),
     }
@@ -256,7 +257,8 @@ pub(super) fn of_reserves(stack: &str) -> impl Iterator<Item = Call> {
     })
 }
 
-/// Of a function that is gone another check tells.
+/// Reads a function's reserved concurrency. If the function does not exist, a different check
+/// reports it.
 pub(super) fn reserved(name: &'static str, answer: Answer) -> Fact<(&'static str, Option<u64>)> {
     match answer {
         Err(failure) if failure.is_missing() => Ok((name, None)),
@@ -306,7 +308,7 @@ fn heard(alarm: &Value, stack: &str) -> Option<Heard> {
     })
 }
 
-/// What a stack that is there was given and tells.
+/// Returns the parameters and outputs of a deployed stack.
 pub(super) fn known(deployed: &Fact<Option<Deployed>>) -> Fact<&Deployed> {
     match deployed {
         Ok(Some(deployed)) => Ok(deployed),
@@ -315,14 +317,14 @@ pub(super) fn known(deployed: &Fact<Option<Deployed>>) -> Fact<&Deployed> {
     }
 }
 
-/// The addresses of the queues of what was given up.
+/// Returns the URLs of the dead-letter queues.
 fn queues(deployed: &Fact<Option<Deployed>>) -> Fact<Vec<String>> {
     let deployed = known(deployed)?;
     let names = ["JobsDeadLettersUrl", "LaunchDeadLettersUrl", "ReapDeadLettersUrl"];
     Ok(names.iter().filter_map(|name| deployed.outputs.get(*name).cloned()).collect())
 }
 
-/// The addresses of the queues that functions read.
+/// Returns the URLs of the queues that functions read.
 fn work_queues(deployed: &Fact<Option<Deployed>>) -> Fact<Vec<(Dead, String)>> {
     let deployed = known(deployed)?;
     let names = [

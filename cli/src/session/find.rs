@@ -1,7 +1,7 @@
-//! From what the person has to what the function knows.
+//! Resolves a name that a person enters to a job or an instance.
 
-use muster_control::admin::answers::{ExplainedJob, InstanceList, InstanceSummary, JobList};
-use muster_control::admin::{JobsRequest, ListRequest, Request};
+use muster_api::answers::{ExplainedJob, InstanceList, InstanceSummary, JobList};
+use muster_api::{JobsRequest, ListRequest, Request};
 use muster_domain::ids::JobKey;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -11,9 +11,12 @@ use crate::failure::Failure;
 use crate::lists::Pages;
 use crate::name::{self, Address, Name};
 
-/// What a name stands for.
+/// Number of jobs per page of GitHub: the maximum.
+const JOBS_OF_PAGE: usize = 100;
+
+/// The object that a name refers to.
 pub(super) enum Found {
-    /// A job, or those of a run.
+    /// A job, or the jobs of a run.
     Jobs(Vec<JobKey>),
     /// An instance, a machine or a runner.
     Instance(String),
@@ -28,7 +31,7 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// The instance that a name stands for. A job stands for the one that runs it or is to run it.
+    /// Returns the instance that a name refers to. A job refers to the instance that runs or will run it.
     pub(super) async fn instance(&mut self, text: &str) -> Result<String, Failure> {
         let keys = match self.find(text).await? {
             Found::Instance(name) => return Ok(name),
@@ -50,8 +53,8 @@ impl<W: World> Session<'_, W> {
         })
     }
 
-    /// The keys of a page's jobs. What waits or runs is on record with its key, and its number is GitHub's own;
-    /// for the others GitHub is asked.
+    /// Returns the keys of the jobs at a URL. Waiting and running jobs are recorded with their key, which contains
+    /// GitHub's number; for other jobs, GitHub is queried.
     async fn jobs_at(&mut self, address: &Address) -> Result<Vec<JobKey>, Failure> {
         match address.job {
             Some(job) => match self.known(job).await? {
@@ -64,16 +67,28 @@ impl<W: World> Session<'_, W> {
             None => {
                 let path = format!("/actions/runs/{}", address.run.unwrap_or_default());
                 let repository = self.number(address, &path, "/repository/id").await?;
-                let jobs = self.get(address, &format!("{path}/jobs?per_page=100")).await?;
-                let jobs = jobs["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let numbers = jobs.iter().filter_map(|job| job["id"].as_u64());
-                Ok(numbers.map(|job| JobKey { repository, job }).collect())
+                let numbers = self.jobs_of_run(address, &path).await?;
+                Ok(numbers.into_iter().map(|job| JobKey { repository, job }).collect())
             }
         }
     }
 
-    /// The key of a job that waits, for a machine, for a pool or for an approval, or that runs; found by its number at
-    /// GitHub.
+    /// Returns GitHub's numbers of a run's jobs; a matrix alone may have 256.
+    async fn jobs_of_run(&mut self, address: &Address, run: &str) -> Result<Vec<u64>, Failure> {
+        let mut numbers = Vec::new();
+        for page in 1_u32.. {
+            let path = format!("{run}/jobs?per_page={JOBS_OF_PAGE}&page={page}");
+            let answer = self.get(address, &path).await?;
+            let jobs = answer["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
+            numbers.extend(jobs.iter().filter_map(|job| job["id"].as_u64()));
+            if jobs.len() < JOBS_OF_PAGE {
+                break;
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// Returns the key of a job that waits (for a machine, a pool or an approval) or runs, by GitHub's number.
     async fn known(&mut self, job: u64) -> Result<Option<JobKey>, Failure> {
         let q = Some(job.to_string());
         let waiting = JobsRequest { q: q.clone(), ..JobsRequest::default() };
@@ -88,7 +103,7 @@ impl<W: World> Session<'_, W> {
         Ok(live.instances.iter().filter_map(InstanceSummary::key).find(|key| key.job == job))
     }
 
-    /// A list with all of its pages.
+    /// Returns a list with all its pages.
     async fn whole<T: DeserializeOwned>(
         &mut self,
         what: &'static str,
@@ -112,8 +127,8 @@ impl<W: World> Session<'_, W> {
         address.is_at(&self.github_host().await).map_err(Failure::Usage)?;
         self.world.github(&address.api(path)).await?.ok_or_else(|| {
             Failure::Unknown(format!(
-                "No job that waits or runs has that address, and {host} does not show {repository}{path} to you. With the \
-                 right to see it: GH_TOKEN=$(gh auth token) muster explain …"
+                "No waiting or running job has that address, and {host} does not show \
+                {repository}{path} to you. With a token that can read it: GH_TOKEN=$(gh auth token) muster explain …"
             ))
         })
     }

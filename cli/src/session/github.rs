@@ -1,24 +1,24 @@
-//! `github`: the App, from nothing to its first delivery. The state is in the account and at
-//! GitHub, so each step begins by asking whether it is done, and whatever was interrupted goes on.
+//! `github`: sets up the App, from its creation to its first delivery. The state is in the account and at GitHub, so
+//! each step first checks whether it is done, and an interrupted setup continues.
 
-use muster_control::admin::answers::{ShownApp, ShownGithub, TestedHook};
+use muster_api::answers::{ShownApp, ShownGithub, TestedHook};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
 use super::{Session, Visit, World, pretty, read};
-use crate::app::door::{Door, Met, Reply};
+use crate::app::door::{PageOutcome, Reply, SetupPage};
 use crate::app::{Host, Login, Owner, manifest};
 use crate::args::{ConnectApp, CreateApp, GitHubCommand, HookOrder, HookWhat, Of};
 use crate::failure::Failure;
 use crate::views::{github as views, told};
 
-/// GitHub's own bound for the steps of a manifest.
+/// GitHub's time limit for the manifest flow.
 const OPEN: Seconds = Seconds(3_600);
-/// How often a delivery is asked for that GitHub has not sent yet.
+/// Number of test redeliveries to request while GitHub has not sent a first delivery yet.
 const TESTS: u32 = 3;
-/// In what time GitHub knows a new App.
+/// Time until GitHub knows a new App.
 const KNOWN: Seconds = Seconds(60);
-/// Between two looks at what somebody does at GitHub.
+/// Time between two checks of what the user does at GitHub.
 const LOOKS: Seconds = Seconds(5);
 
 impl<W: World> Session<'_, W> {
@@ -38,12 +38,12 @@ impl<W: World> Session<'_, W> {
             GitHubCommand::Connect(order) => self.github_connect(&order, by).await,
             GitHubCommand::Hook(order) => self.github_hook(&order, by).await,
             GitHubCommand::Rotate { yes } => {
-                self.agreed(yes, "Make another webhook secret, here and at GitHub?")?;
+                self.agreed(yes, "Rotate the webhook secret, here and on GitHub?")?;
                 let answer = self.answer(&asks("rotate", &json!("webhook-secret"), by)).await?;
                 if self.json {
                     return Ok(pretty(&answer));
                 }
-                self.world.say("✓ The webhook has another secret, here and at GitHub.");
+                self.world.say("✓ The webhook secret is rotated, here and on GitHub.");
                 self.hook_tested().await
             }
         }
@@ -86,11 +86,11 @@ impl<W: World> Session<'_, W> {
                 self.world.say(&format!("✓ App {} is connected", views::named(app)));
                 false
             }
-            // A second App would be created, and refused.
+            // A second App would be created, and then refused.
             None if !now.unknown.is_empty() => {
                 let why = now.unknown.join("; ");
                 return Err(Failure::Unknown(format!(
-                    "It is not known whether the stack has an App: {why}"
+                    "Cannot determine whether the stack has an App: {why}"
                 )));
             }
             Some(_) | None => self.make_app(order, by, &now).await?,
@@ -101,8 +101,8 @@ impl<W: World> Session<'_, W> {
         self.github_page(answer)
     }
 
-    /// Has GitHub make an App, and the account take it. True: a browser shows already where it is
-    /// installed.
+    /// Creates an App at GitHub and stores its key in the account. Returns true if a browser already shows the page
+    /// that installs it.
     async fn make_app(
         &mut self,
         order: &CreateApp,
@@ -116,18 +116,18 @@ impl<W: World> Session<'_, W> {
         let order = &CreateApp { of: owner.clone().into(), ..order.clone() };
         let port = self.world.listen().await?;
         let (path, state) = (self.world.random::<16>()?, self.world.random::<32>()?);
-        let door = Door::new(port, &path, &state, &owner, &order.github);
+        let setup_page = SetupPage::new(port, &path, &state, &owner, &order.github);
         let stack = self.world.stack().await?;
-        let manifest = manifest(&stack, &owner, webhook, &door.redirect());
-        let mut door = door.with(manifest);
-        let address = door.address();
+        let manifest = manifest(&stack, &owner, webhook, &setup_page.redirect());
+        let mut setup_page = setup_page.with(manifest);
+        let address = setup_page.address();
         let is_open = !order.no_browser && self.world.browse_privately(&address);
         self.world.say(&views::invitation(&owner, &address, port, is_open));
         if order.no_browser {
             let link = owner.link(new, &order.github);
             self.world.say(&views::other_ways(&link));
         }
-        let outcome = self.through(&mut door, order, by, now).await;
+        let outcome = self.through(&mut setup_page, order, by, now).await;
         self.world.close();
         outcome
     }
@@ -135,7 +135,7 @@ impl<W: World> Session<'_, W> {
     /// Waits for GitHub's answer.
     async fn through(
         &mut self,
-        door: &mut Door,
+        setup_page: &mut SetupPage,
         order: &CreateApp,
         by: Option<&str>,
         now: &ShownGithub,
@@ -144,11 +144,13 @@ impl<W: World> Session<'_, W> {
         loop {
             let left = until.since(self.world.now());
             let met = match self.world.visit(order.no_browser, left).await? {
-                Visit::Asked(asked) => door.meets(&asked),
-                Visit::Typed(text) => match self.typed(door, order, by, now, text.trim()).await? {
-                    true => return Ok(false),
-                    false => continue,
-                },
+                Visit::Asked(asked) => setup_page.handle(&asked),
+                Visit::Typed(text) => {
+                    match self.typed(setup_page, order, by, now, text.trim()).await? {
+                        true => return Ok(false),
+                        false => continue,
+                    }
+                }
                 Visit::Nobody => {
                     let said =
                         "GitHub created no App within an hour. To try again: muster github create";
@@ -156,20 +158,22 @@ impl<W: World> Session<'_, W> {
                 }
             };
             match met {
-                Met::Reply(reply) => self.world.reply(reply).await,
-                Met::Refused(reply) => {
+                PageOutcome::Reply(reply) => self.world.reply(reply).await,
+                PageOutcome::Refused(reply) => {
                     self.world.reply(reply).await;
                     let again = self.again;
                     return Err(Failure::Ended(format!(
                         "GitHub created no App. To try again: {again}"
                     )));
                 }
-                Met::Code(code) => return self.answer_code(&code, order, by).await.map(|()| true),
+                PageOutcome::Code(code) => {
+                    return self.answer_code(&code, order, by).await.map(|()| true);
+                }
             }
         }
     }
 
-    /// Takes the App in while the browser waits, and sends it on to where the App is installed.
+    /// Stores the App while the browser waits, and redirects the browser to the page that installs it.
     async fn answer_code(
         &mut self,
         code: &str,
@@ -188,8 +192,8 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// Hands GitHub's code to the function, which exchanges it for the key if the App belongs to the account asked for.
-    /// Returns the address where the App is installed.
+    /// Passes GitHub's code to the function, which exchanges it for the key if the App belongs to the requested
+    /// account. Returns the address of the page that installs the App.
     async fn take_code(
         &mut self,
         code: &str,
@@ -206,7 +210,7 @@ impl<W: World> Session<'_, W> {
         }
         let request = asks("create", &create, by);
         let answer = match self.answer(&request).await {
-            // The code works once. The function that used it recognizes it, and answers again.
+            // The code works once. The function recognizes a code that it has used, and answers again.
             Err(Failure::NoAnswer { .. }) => match self.answer(&request).await {
                 Err(Failure::NoAnswer { .. }) => return Err(lost()),
                 answer => answer?,
@@ -216,29 +220,29 @@ impl<W: World> Session<'_, W> {
         let now: ShownGithub = read("github", answer)?;
         let Some(app) = &now.app else { return Err(lost()) };
         let named = views::named(app);
-        self.world.say(&format!("✓ App {named}; its key and its webhook's secret never left AWS"));
+        self.world.say(&format!("✓ App {named}; its key and webhook secret never left AWS"));
         self.tell_left(&now);
         Ok(install_address(&now, app))
     }
 
-    /// What did not succeed behind the key.
+    /// Prints what failed after the key was stored.
     fn tell_left(&mut self, now: &ShownGithub) {
         if let Some(left) = &now.left {
             self.world.say(&format!("! {}", told(left)));
         }
     }
 
-    /// What the person typed instead of going through the page. True: the App is there.
+    /// Handles what the user typed instead of using the page. Returns true if the App is connected.
     async fn typed(
         &mut self,
-        door: &Door,
+        setup_page: &SetupPage,
         order: &CreateApp,
         by: Option<&str>,
         now: &ShownGithub,
         text: &str,
     ) -> Result<bool, Failure> {
         if text.contains("code=") {
-            match door.pasted(text) {
+            match setup_page.pasted(text) {
                 Ok(code) => return self.take_code(&code, order, by).await.map(|_| true),
                 Err(why) => self.world.say(&why),
             }
@@ -246,20 +250,20 @@ impl<W: World> Session<'_, W> {
         }
         let Ok(app_id) = text.parse::<u64>() else {
             if !text.is_empty() {
-                // It may be a key that was pasted by mistake.
-                self.world.say("That is neither such an address nor an App's id.");
+                // Do not repeat the text: it may be a key that was pasted by mistake.
+                self.world.say("That is neither GitHub's answer nor an App ID.");
             }
             return Ok(false);
         };
-        let key = self.world.ask("Path of its private key (.pem)")?;
+        let key = self.world.ask("Path of the App's private key (.pem)")?;
         let github = order.github.clone();
         self.connect(&ConnectApp { app_id, key: key.trim().into(), github, yes: true }, by, now)
             .await?;
         Ok(true)
     }
 
-    /// Whose App it is to be. Enter takes the organization that the person owns, if GitHub knows them
-    /// here and there is but one.
+    /// Asks who will own the App. The default is the organization that the user owns, if GitHub knows the user here and
+    /// there is exactly one.
     pub(super) async fn owner(&mut self, of: &Of, host: &Host) -> Result<Owner, Failure> {
         if of.user {
             return Ok(Owner::Person);
@@ -270,7 +274,7 @@ impl<W: World> Session<'_, W> {
         if !self.world.is_attended() {
             return Err(Failure::Usage(WHOSE.to_owned()));
         }
-        // There is no App yet that would say where the token may go.
+        // There is no App yet that would show where the token may be sent.
         let answer = match host.name().eq_ignore_ascii_case(&self.world.usual_github()) {
             true => {
                 let path = "user/memberships/orgs?state=active&per_page=100";
@@ -284,7 +288,7 @@ impl<W: World> Session<'_, W> {
         let names: Vec<&str> =
             owned.filter_map(|one| one["organization"]["login"].as_str()).collect();
         let usual = if let [only] = names.as_slice() { *only } else { "me" };
-        let question = "Which organization has the repositories? (me: they are your own)";
+        let question = "Which organization owns the repositories? (me: your own account)";
         loop {
             match self.world.offer(question, usual)?.trim() {
                 "me" => return Ok(Owner::Person),
@@ -296,14 +300,14 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// Waits until the App is installed somewhere.
+    /// Waits until the App is installed at least once.
     async fn installed(&mut self, may_browse: bool) -> Result<(), Failure> {
         let until = self.world.now() + OPEN;
         let mut is_told = false;
         loop {
             let now = self.github_now().await?;
             let Some(app) = &now.app else {
-                // GitHub may give no answer for a moment, or not know a key that it just made.
+                // GitHub may not answer for a moment, or not know a key that it has just created.
                 if self.world.now() >= until - OPEN + KNOWN {
                     return Err(lost());
                 }
@@ -324,7 +328,7 @@ impl<W: World> Session<'_, W> {
             }
             if self.world.now() >= until || !self.world.wait(LOOKS).await {
                 let again = self.again;
-                let said = format!("The App is not installed yet. To go on: {again}");
+                let said = format!("The App is not installed yet. To continue: {again}");
                 return Err(Failure::Ended(said));
             }
         }
@@ -350,7 +354,7 @@ impl<W: World> Session<'_, W> {
         self.github_page(answer)
     }
 
-    /// Puts an App that exists into the account.
+    /// Stores the key of an existing App.
     async fn connect(
         &mut self,
         order: &ConnectApp,
@@ -360,13 +364,15 @@ impl<W: World> Session<'_, W> {
         let path = order.key.to_string_lossy();
         let key = self.world.read_file(&path)?;
         if !key.contains("-----BEGIN ") || !key.contains("PRIVATE KEY-----") {
-            let why = "this is no private key in PEM form; GitHub gives one in the App's settings"
-                .to_owned();
+            let why =
+                "this is not a private key in PEM format; generate one in the App's settings \
+                on GitHub"
+                    .to_owned();
             return Err(Failure::File { path: path.into_owned(), why });
         }
         if let Some(app) = now.app.as_ref().filter(|app| app.id != order.app_id) {
             let named = views::named(app);
-            let question = format!("App {} in the place of {named}?", order.app_id);
+            let question = format!("Use App {} instead of {named}?", order.app_id);
             self.agreed(order.yes, &question)?;
         }
         let api_url = order.github.api();
@@ -393,7 +399,7 @@ impl<W: World> Session<'_, W> {
             HookWhat::Remove => {
                 self.agreed(
                     order.yes,
-                    "GitHub then tells of no job any more. Remove the webhook?",
+                    "GitHub will stop sending events, and new jobs will wait. Remove the webhook?",
                 )?;
                 "remove"
             }
@@ -405,14 +411,15 @@ impl<W: World> Session<'_, W> {
         Ok(views::hook(&read("github", answer)?, self.screen))
     }
 
-    /// Has GitHub repeat a delivery; an answer that is not good is a failure.
+    /// Asks GitHub to redeliver an event. Fails if the response is not a success.
     async fn hook_tested(&mut self) -> Result<String, Failure> {
         let tested = self.tested().await?;
         let (is_good, said) = views::tested(&tested);
         if is_good { Ok(format!("✓ {said}\n")) } else { Err(Failure::Ended(said)) }
     }
 
-    /// Of an App that was just installed GitHub may still be about to send the first delivery.
+    /// Tests the webhook. GitHub may not have sent the first delivery yet, shortly after the App
+    /// was installed.
     async fn tested(&mut self) -> Result<TestedHook, Failure> {
         let request = json!({ "action": "github", "hook": "test" });
         let mut tries = 0;
@@ -426,13 +433,16 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// The same among other steps: those are not undone by it.
+    /// Tests the webhook as one of several steps, which a failure does not undo.
     pub(super) async fn tell_hook_tested(&mut self) {
         match self.hook_tested().await {
             Ok(said) => self.world.say(said.trim_end()),
-            // It knows no test.
+            // An old release has no webhook test.
             Err(Failure::Refused { code, .. }) if code == "bad_request" => {
-                self.world.say("! the stack's release cannot test its webhook: muster github shows what GitHub said of the last deliveries");
+                self.world.say(
+                    "! the stack's release cannot test its webhook: muster github shows \
+                    the last deliveries and their responses",
+                );
             }
             Err(failure) => self.world.say(&format!("! {}", failure.sentence())),
         }
@@ -440,11 +450,11 @@ impl<W: World> Session<'_, W> {
 }
 
 pub(super) const WHOSE: &str =
-    "Say whose App it is to be: --org ORG, or --user for your own repositories.";
+    "Choose the App's owner: --org ORG, or --user for your own repositories.";
 const NO_ADDRESS: &str =
-    "The stack does not know its webhook's address; its release may be an older one.";
+    "The stack does not know its webhook's address; its release may be too old.";
 
-/// Checks that the App that is connected belongs to the organization asked for, if one was.
+/// Checks that the connected App belongs to the requested organization, if one was given.
 fn is_owned(app: &ShownApp, of: &Of) -> Result<(), Failure> {
     let (Some(asked), Some(owner)) = (&of.org, &app.owner) else { return Ok(()) };
     let asked = asked.as_str();
@@ -453,8 +463,8 @@ fn is_owned(app: &ShownApp, of: &Of) -> Result<(), Failure> {
     }
     let named = views::named(app);
     Err(Failure::Usage(format!(
-        "The stack's App is {named}, not one of {asked}. Leave out --org to keep it, or replace it: muster github create --org \
-         {asked} --replace"
+        "The stack's App is {named}, which {asked} does not own. Omit --org to keep it, or replace \
+        it: muster github create --org {asked} --replace"
     )))
 }
 
@@ -462,7 +472,7 @@ fn lost() -> Failure {
     Failure::Ended(views::LOST_CODE.to_owned())
 }
 
-/// A request for one thing, and who makes it.
+/// Returns a request with one order and who gives it.
 fn asks(what: &str, order: &Value, by: Option<&str>) -> Value {
     let mut request = json!({ "action": "github" });
     request[what] = order.clone();

@@ -1,9 +1,9 @@
-//! `logs`: the groups of the stack, read side by side and put in order of time.
+//! `logs`: reads the stack's log groups concurrently and merges them by time.
 
 use std::collections::BTreeMap;
 
-use muster_control::admin::Request;
-use muster_control::admin::answers::{ExplainedJob, ShownInstance};
+use muster_api::Request;
+use muster_api::answers::{ExplainedJob, ShownInstance};
 use muster_domain::ids::JobKey;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
@@ -14,32 +14,33 @@ use super::{Session, World, read};
 use crate::args::Logs;
 use crate::display::escaped_json;
 use crate::failure::Failure;
-use crate::views::logs::{self, Line, Source};
+use crate::sources::Source;
+use crate::views::logs::{self, Line};
 
-/// How often new lines are asked for. CloudWatch allows a few calls a second.
+/// How often new lines are requested. CloudWatch allows a few calls per second.
 const EVERY: Seconds = Seconds(3);
-/// How often it is asked what else the lines of a job may be named after: within the time of [`LATE`], so that none is
-/// missed.
+/// How often, in rounds, the names that a job's lines may contain are read again. This is within [`LATE`], so that no
+/// line is missed.
 const ROUNDS_A_NAME: u32 = 5;
-/// Lines come to CloudWatch late and in any order.
+/// Lines reach CloudWatch late and in any order.
 const LATE: Seconds = Seconds(30);
-/// Until a throttled call is made again.
+/// Time until a throttled call is repeated.
 const THROTTLED: Seconds = Seconds(1);
-/// So often in a row.
+/// Maximum number of throttled calls in a row.
 const MAX_THROTTLED: u32 = 5;
-/// Most answers of one group in a row, of a megabyte each.
+/// Maximum number of answers per group in a row, of up to a megabyte each.
 const MAX_ANSWERS: usize = 100;
 
-/// What is read, and how far it was read.
-pub(super) struct Reader {
+/// The position of a reader in the stack's logs.
+pub(super) struct LogReader {
     sources: Vec<Source>,
-    /// Only lines with one of these names; empty: all.
+    /// Only lines that contain one of these names; all if empty.
     names: Vec<String>,
     from: Time,
     seen: BTreeMap<String, Time>,
 }
 
-impl Reader {
+impl LogReader {
     pub(super) fn new(sources: &[Source], names: Vec<String>, from: Time) -> Self {
         Self { sources: sources.to_vec(), names, from, seen: BTreeMap::new() }
     }
@@ -61,7 +62,7 @@ impl Reader {
         Call::json("logs", "Logs_20140328.FilterLogEvents", &body)
     }
 
-    /// The new lines of an answer.
+    /// Adds the new lines of an answer.
     fn take(&mut self, source: Source, answer: &Value, lines: &mut Vec<Line>) {
         for event in answer["events"].as_array().into_iter().flatten() {
             let text = event["message"].as_str().unwrap_or_default().trim_end();
@@ -90,14 +91,14 @@ impl<W: World> Session<'_, W> {
             Some(found) => self.names(found).await?,
             None => Vec::new(),
         };
-        let mut reader = Reader::new(&sources, names, self.world.now() - order.since);
+        let mut reader = LogReader::new(&sources, names, self.world.now() - order.since);
         let lines = self.read_lines(&mut reader).await?;
         if !order.follow {
             if lines.is_empty() {
-                self.world.say("There are no such lines; a longer --since looks further back.");
+                self.world.say("No matching lines. Use a longer --since to search further back.");
             }
             if let (Some(name), Some(_)) = (&order.what, &found) {
-                let more = format!("What its machine wrote: muster logs {name} --machine");
+                let more = format!("Its machine's own log: muster logs {name} --machine");
                 self.world.say(&more);
             }
             return Ok(self.log_text(&lines));
@@ -107,7 +108,7 @@ impl<W: World> Session<'_, W> {
         let mut round = 0;
         while self.world.wait(EVERY).await {
             round += 1;
-            // A job that waits gets an instance, and that a machine.
+            // A waiting job gets an instance, and that a machine.
             if let Some(found) = found.as_ref().filter(|_| round % ROUNDS_A_NAME == 0) {
                 reader.names = self.names(found).await?;
             }
@@ -125,12 +126,15 @@ impl<W: World> Session<'_, W> {
         logs::page(lines, self.world.now(), self.screen)
     }
 
-    /// The lines that came since the last read, in order of time.
-    pub(super) async fn read_lines(&mut self, reader: &mut Reader) -> Result<Vec<Line>, Failure> {
+    /// Returns the lines since the last read, in order of time.
+    pub(super) async fn read_lines(
+        &mut self,
+        reader: &mut LogReader,
+    ) -> Result<Vec<Line>, Failure> {
         let mut lines = Vec::new();
         let asked_at = self.world.now();
         let mut stack = self.world.stack().await?;
-        let every = |reader: &Reader| reader.sources.iter().map(|one| (*one, None)).collect();
+        let every = |reader: &LogReader| reader.sources.iter().map(|one| (*one, None)).collect();
         let mut open: Vec<(Source, Option<String>)> = every(reader);
         let (mut missing, mut throttled) = (0, 0);
         for _ in 0..MAX_ANSWERS {
@@ -165,7 +169,8 @@ impl<W: World> Session<'_, W> {
         }
         if let Some((source, _)) = open.first() {
             let said = format!(
-                "The log of {} has more than is shown; a shorter --since shows the end.",
+                "The log of {} has more lines than are shown; use a shorter --since to see the \
+                newest.",
                 source.name()
             );
             self.world.say(&said);
@@ -176,7 +181,7 @@ impl<W: World> Session<'_, W> {
         Ok(lines)
     }
 
-    /// All names that log lines may have for what the person means.
+    /// Returns all names that log lines may contain for the object.
     async fn names(&mut self, found: &Found) -> Result<Vec<String>, Failure> {
         let (keys, mut instances) = match found {
             Found::Instance(name) => (&[][..], vec![name.clone()]),
@@ -203,7 +208,7 @@ impl<W: World> Session<'_, W> {
                     names.extend(one.machine().map(ToString::to_string));
                     names.extend(one.claim().map(|key| key.to_string()));
                 }
-                // Lines are kept for longer than records.
+                // Lines are kept longer than records.
                 Err(failure) if failure.code() == "not_found" => names.push(name),
                 Err(failure) => return Err(failure),
             }

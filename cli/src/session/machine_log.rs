@@ -1,7 +1,7 @@
-//! `logs --machine`: what a machine sent to the stack's bucket before it ended.
+//! `logs --machine`: the log that a machine uploaded to the stack's bucket before it ended.
 
-use muster_control::admin::Request;
-use muster_control::admin::answers::ShownInstance;
+use muster_api::Request;
+use muster_api::answers::ShownInstance;
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{Instance, State};
 use muster_sigv4::{Call, encoded};
@@ -11,7 +11,7 @@ use super::{Session, World, read};
 use crate::failure::Failure;
 use crate::views::machine_log;
 
-/// The output that says where the logs are, without the machine's id.
+/// The stack output that contains the prefix of the logs, without the instance ID.
 pub(super) const PREFIX: &str = "MachineLogsPrefix";
 
 impl<W: World> Session<'_, W> {
@@ -24,18 +24,20 @@ impl<W: World> Session<'_, W> {
             .and_then(|found| found.output(PREFIX).map(str::to_owned))
             .ok_or_else(|| {
                 Failure::Unknown(format!(
-                    "Stack {stack} has no output {PREFIX}: the machines of its release keep their logs. Mend: muster upgrade"
+                    "Stack {stack} has no output {PREFIX}: machines of its release do not upload \
+                    their logs. To fix that: muster upgrade"
                 ))
             })?;
         let role = instance.as_ref().and_then(|one| one.role.as_deref());
         let path = path(&prefix, role, &machine).ok_or_else(|| Failure::Unreadable {
             what: PREFIX,
-            why: format!("{prefix:?} is no address in S3"),
+            why: format!("{prefix:?} is not an S3 address"),
         })?;
         match self.world.object(Call::get("s3", &path)).await {
             Ok(file) => machine_log::text(&file).map_err(|why| {
                 Failure::Unknown(format!(
-                    "What machine {machine} left is not a log: {why}. A job may write there too."
+                    "The file that machine {machine} uploaded is not a log: {why}. Jobs can write \
+                    there, too."
                 ))
             }),
             Err(failure) if failure.is_missing() => {
@@ -45,8 +47,8 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// The machine that somebody means, and its instance while there is a record. A machine's own id is enough: logs may
-    /// be kept for longer than records.
+    /// Returns the machine that a name refers to, and its record if it still exists. An EC2 instance ID is sufficient:
+    /// logs may be kept longer than records.
     pub(super) async fn machine_of(
         &mut self,
         name: &str,
@@ -70,8 +72,8 @@ impl<W: World> Session<'_, W> {
     }
 }
 
-/// Where the log is, in a request: `s3://bucket/role:` is the prefix of the stack's own role. `role` is that of the machine's
-/// pool, where it has one.
+/// Returns the log's path: `s3://bucket/role:` is the prefix of the stack's own role. `role` is the role of the pool's
+/// own launch template, if it has one.
 fn path(prefix: &str, role: Option<&str>, machine: &MachineId) -> Option<String> {
     let (bucket, rest) = prefix.strip_prefix("s3://")?.split_once('/')?;
     let own = rest.strip_suffix(':')?;
@@ -83,17 +85,18 @@ fn missing(name: &str, machine: &MachineId, instance: Option<&Instance>) -> Stri
     let is_gone = instance.is_none_or(|one| one.state() == State::Deleted);
     if !is_gone {
         return format!(
-            "Machine {machine} sends its log when it ends, and it has not ended. Until then: muster logs {name}"
+            "Machine {machine} uploads its log when it ends, and it has not ended. Until then: \
+            muster logs {name}"
         );
     }
     let without_record = if instance.is_none() {
-        "\nIts record is gone. A machine of a pool with a launch template of its own has its log below that template's role, \
-         which nothing knows without the record."
+        "\nIts record no longer exists. If its pool has its own launch template, the log is stored \
+        under that template's role, which is unknown without the record."
     } else {
         ""
     };
     format!(
-        "There is no log of machine {machine}. It was ended before it could send one, could not reach S3, or the log's time \
-         is over (LogRetentionDays). What the functions wrote of it: muster logs {name} --since 7d{without_record}"
+        "There is no log of machine {machine}. It was terminated before it could upload one, could \
+        not reach S3, or the log has expired (LogRetentionDays). The functions' log lines about it: muster logs {name} --since 7d{without_record}"
     )
 }

@@ -1,4 +1,4 @@
-//! `notices`: whom the stack tells what somebody should look at. It is a secret that the reaper reads.
+//! `notices`: sets the address for the stack's notifications. It is a secret that the reaper reads.
 
 use muster_domain::time::Seconds;
 use muster_sigv4::Call;
@@ -8,13 +8,13 @@ use super::{Session, World, pretty};
 use crate::args::{Form, NoticesCommand};
 use crate::failure::Failure;
 
-/// What Secrets Manager says where there is no such secret.
+/// Secrets Manager's error for a secret that does not exist.
 const NONE: &str = "ResourceNotFoundException";
-/// And where it was deleted: with days of grace it can be restored; without, its name is free again
-/// only after a while, usually seconds.
+/// Secrets Manager's error for a deleted secret. During a recovery window it can be restored; without one, its name is
+/// free again after a while, usually seconds.
 /// Source: github.com/hashicorp/terraform-provider-aws/issues/10259
 const DELETED: &str = "InvalidRequestException";
-/// How often the name of a deleted secret is tried: for two minutes.
+/// Number of attempts to use the name of a deleted secret: for two minutes.
 const TRIES: u32 = 24;
 const PAUSE: Seconds = Seconds(5);
 
@@ -22,7 +22,7 @@ fn secrets(operation: &str, body: &Value) -> Call {
     Call::json("secretsmanager", &format!("secretsmanager.{operation}"), body)
 }
 
-/// Where the stack looks for it.
+/// Returns the name of the stack's secret.
 pub(super) fn name(stack: &str) -> String {
     format!("{stack}/notices")
 }
@@ -44,17 +44,17 @@ impl<W: World> Session<'_, W> {
                 self.notices_set(&stack, form, address.trim()).await
             }
             Some(NoticesCommand::Off { yes }) => {
-                self.agreed(yes, &format!("Stack {stack} tells nobody any more?"))?;
+                self.agreed(yes, &format!("Stop sending notifications from stack {stack}?"))?;
                 Ok(match self.notices_off(&stack).await? {
-                    true => "✓ The address is deleted. In five minutes at most nobody is told any more.\n",
-                    false => "Nobody was told: there is no address.\n",
+                    true => "✓ The address is deleted. Notifications stop within five minutes.\n",
+                    false => "There is no address to delete.\n",
                 }
                 .to_owned())
             }
         }
     }
 
-    /// Never the whole address: who has it can write to the channel.
+    /// Shows the host only: anyone with the whole address can write to the channel.
     async fn notices_shown(&mut self, stack: &str) -> Result<String, Failure> {
         let asked = self.call(secrets("GetSecretValue", &json!({ "SecretId": name(stack) }))).await;
         let text = match asked {
@@ -69,13 +69,17 @@ impl<W: World> Session<'_, W> {
         }
         Ok(match (form, host) {
             (None, _) => {
-                format!("Stack {stack} tells nobody. To change that: muster notices set slack\n")
+                format!(
+                    "Stack {stack} sends no notifications. Set an address: muster notices set \
+                    slack\n"
+                )
             }
             (Some(form), Some(host)) => {
-                format!("Stack {stack} tells {host}, in the form {form}.\n")
+                format!("Stack {stack} sends notifications to {host}, in the format {form}.\n")
             }
             (Some(_), None) => format!(
-                "The secret {} has no address that can be used. Set it anew: muster notices set slack\n",
+                "The secret {} contains no usable address. Set it again: muster notices set \
+                slack\n",
                 name(stack)
             ),
         })
@@ -88,7 +92,8 @@ impl<W: World> Session<'_, W> {
         address: &str,
     ) -> Result<String, Failure> {
         let Some(host) = host(address) else {
-            let wrong = "An address begins with https://, names no user and has no spaces. Nothing was changed.";
+            let wrong = "An address must begin with https://, without a user name or spaces. \
+                Nothing was changed.";
             return Err(Failure::Usage(wrong.to_owned()));
         };
         if self.deployed(stack).await?.is_none() {
@@ -99,7 +104,7 @@ impl<W: World> Session<'_, W> {
         let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
         let (name, text) = (name(stack), format!("{} {address}", form.as_str()));
         let put = json!({ "SecretId": name, "SecretString": text, "ClientRequestToken": token });
-        let about = format!("Where stack {stack} of Muster sends its notifications");
+        let about = format!("Address for the notifications of Muster's stack {stack}");
         let create = json!({
             "Name": name, "Description": about, "SecretString": text, "ClientRequestToken": token,
         });
@@ -132,14 +137,14 @@ impl<W: World> Session<'_, W> {
             }
         }
         Ok(format!(
-            "✓ {host} is told within five minutes that notices come there, and all that stands by then. If it does not take them, \
-             muster status says why.\n"
+            "✓ {host} will get a test notification and all current problems within five minutes. \
+            If it rejects them, muster status shows why.\n"
         ))
     }
 
-    /// Deletes the address. False: there was none.
+    /// Deletes the address. Returns false if there was none.
     pub(super) async fn notices_off(&mut self, stack: &str) -> Result<bool, Failure> {
-        // At once: with days of grace, the next address could not be made under its name.
+        // Delete at once: during a recovery window, a new secret could not be created under the name.
         let delete = json!({ "SecretId": name(stack), "ForceDeleteWithoutRecovery": true });
         match self.call(secrets("DeleteSecret", &delete)).await {
             Ok(_) => Ok(true),
@@ -149,7 +154,7 @@ impl<W: World> Session<'_, W> {
     }
 }
 
-/// Of an address that the stack would take.
+/// Returns the host of an address that the stack would accept.
 fn host(address: &str) -> Option<&str> {
     let host = address.strip_prefix("https://")?.split(['/', '?', '#']).next()?;
     let is_plain = !address.contains(char::is_whitespace) && !host.contains('@');
@@ -157,7 +162,7 @@ fn host(address: &str) -> Option<&str> {
 }
 
 fn is_none(failure: &Failure) -> bool {
-    // One that was deleted with days of grace answers nobody either.
+    // A secret in its recovery window counts as deleted.
     matches!(failure, Failure::Service { code, .. } if code == NONE || code == DELETED)
 }
 

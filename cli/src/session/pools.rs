@@ -1,8 +1,8 @@
-//! `pools`: the set in force, and what changes it.
+//! `pools`: shows and changes the pools in force.
 
-use muster_control::admin::answers::{AppliedPools, PoolsHistory, ShownPools};
-use muster_control::admin::{PoolsRequest, Request, VERSION};
-use muster_control::causes::with_causes;
+use muster_api::answers::{AppliedPools, PoolsHistory, ShownPools};
+use muster_api::{PoolsRequest, Request, VERSION};
+use muster_domain::causes::with_causes;
 use muster_domain::pool_file::{self, Answers, Problem};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ impl<W: World> Session<'_, W> {
         Ok(PoolsRequest { file, ..PoolsRequest::default() })
     }
 
-    /// Data is the file, so that it can be kept; which one it is, is talk.
+    /// Prints the file to stdout, so that it can be saved, and its version to stderr.
     async fn pools_show(&mut self) -> Result<String, Failure> {
         let answer = self.answer(&json!(Request::Pools(PoolsRequest::default()))).await?;
         if self.json {
@@ -55,15 +55,15 @@ impl<W: World> Session<'_, W> {
         Ok(views::pools::file(&shown))
     }
 
-    /// By the rules that the function itself has.
+    /// Checks a file with the function's own rules, offline.
     fn pools_check(&mut self, path: &str) -> Result<String, Failure> {
         let text = self.world.read_file(path)?;
         let wrong = |problems: Vec<Problem>| Failure::Refused {
             code: "bad_pool_file".to_owned(),
-            message: format!("{path} has {}", count(problems.len(), "mistake")),
+            message: format!("{path} has {}", count(problems.len(), "error")),
             problems,
         };
-        let file = muster_yaml::read(&text).map_err(|error| {
+        let file = muster_api::yaml::read(&text).map_err(|error| {
             wrong(vec![Problem { path: String::new(), what: with_causes(&error) }])
         })?;
         let open = match pool_file::read(file.clone(), &Answers::default()) {
@@ -99,7 +99,7 @@ impl<W: World> Session<'_, W> {
         self.pools_change(request, &told, order, yes).await
     }
 
-    /// Shows the difference, asks, and applies.
+    /// Shows the difference, asks for confirmation, and applies it.
     async fn pools_change(
         &mut self,
         request: PoolsRequest,
@@ -108,7 +108,7 @@ impl<W: World> Session<'_, W> {
         yes: bool,
     ) -> Result<String, Failure> {
         self.world.show(views::pools::changes(told, self.screen).trim_end());
-        // The first file is applied even if it says what the parameters say.
+        // The first file is applied even if it equals the stack's parameters.
         if !told.diff.is_empty() || told.pools_version == 0 {
             self.agreed(yes, "Apply this?")?;
         }
@@ -121,10 +121,11 @@ impl<W: World> Session<'_, W> {
         Ok(views::pools::applied(&read("pools", answer)?, self.screen))
     }
 
-    /// Until it is right, or the person gives up. What was written is told then, so that it is not lost.
+    /// Edits the file until it is valid or the user stops. The text is then printed, so that it is not lost.
     async fn pools_edit(&mut self, order: &Order, yes: bool) -> Result<String, Failure> {
         if !self.world.is_attended() {
-            let message = "There is no terminal to edit in. Use muster pools show and muster pools apply FILE.";
+            let message = "Cannot open an editor without a terminal. Use muster pools show and \
+                muster pools apply FILE.";
             return Err(Failure::Usage(message.to_owned()));
         }
         let answer: Value = self.answer(&json!(Request::Pools(PoolsRequest::default()))).await?;
@@ -140,7 +141,7 @@ impl<W: World> Session<'_, W> {
             let request = PoolsRequest { file: Some(text.clone()), ..PoolsRequest::default() };
             let outcome = match self.dry_run(&request).await {
                 Ok(told) if told.pools_version != shown.pools_version => Err(Failure::Usage(
-                    format!("Somebody applied version {} meanwhile.", told.pools_version),
+                    format!("Version {} was applied in the meantime.", told.pools_version),
                 )),
                 Ok(told) => self.pools_change(request, &told, order, yes).await,
                 Err(failure) => {
@@ -152,7 +153,7 @@ impl<W: World> Session<'_, W> {
                 }
             };
             if outcome.is_err() {
-                self.world.say(&format!("What you wrote:\n\n{text}"));
+                self.world.say(&format!("Your text:\n\n{text}"));
             }
             return outcome;
         }

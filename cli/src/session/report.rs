@@ -1,4 +1,4 @@
-//! `report`: a page to be kept or sent on.
+//! `report`: writes a self-contained page.
 
 use muster_domain::time::Time;
 use muster_domain::usage::Date;
@@ -36,7 +36,7 @@ impl<W: World> Session<'_, W> {
     }
 }
 
-/// How many days these are, today among them.
+/// Returns the number of days from the first one to today, inclusive.
 fn days(first: Date, now: Time) -> u32 {
     let millis = now.as_millis() - first.begin().as_millis();
     u32::try_from(millis / DAY + 1).unwrap_or(1)

@@ -1,36 +1,36 @@
-//! `setup`: from an account to a first job. What is done is asked of the account and of GitHub
-//! before each step, so it goes on wherever it was stopped.
+//! `setup`: from an AWS account to a first job. Each step first checks in the account and at GitHub whether it is done,
+//! so an interrupted setup continues.
 
-use muster_control::admin::answers::{AdoptedJobs, JobList, RepositoryList, StackStatus};
-use muster_control::admin::{GithubRequest, JobsRequest, Request};
+use muster_api::answers::{AdoptedJobs, JobList, RepositoryList, StackStatus};
+use muster_api::{GithubRequest, JobsRequest, Request};
 use muster_domain::ids::Entity;
 use muster_domain::time::Seconds;
 use muster_sigv4::Call;
 use serde_json::Value;
 
+use super::doctor::account;
 use super::github::WHOSE;
 use super::{Session, World};
 use crate::args::{CreateApp, Of, Parameters, Setup, plain};
-use crate::doctor::facts::account::Concurrency;
+use crate::doctor::account::suggested_max;
+use crate::doctor::facts::account::{Account, Concurrency};
 use crate::failure::Failure;
-use crate::setup::network::{Looked, Network};
-use crate::setup::stack::{Progress, Stack, call, cause, failed_at, told_by_sam};
+use crate::setup::network::{Network, Networks};
+use crate::setup::stack::{Progress, Stack, call, cause, failed_at, sam_error};
 use crate::views;
 use crate::words::{count, span};
 
-/// Between two looks at a deployment.
+/// Time between two checks of a deployment.
 const LOOKS: Seconds = Seconds(3);
-/// Most pages of a stack's events that are read for a cause.
+/// Maximum number of pages of stack events that are searched for the cause of a failure.
 const PAGES: usize = 10;
-/// What a new stack is allowed, as the template has it.
-const USUAL_MAX: u32 = 20;
 
-/// What is deployed: a folder with template and functions.
+/// A folder with a template and functions to deploy.
 pub(super) struct Release {
     folder: String,
-    /// Of a checkout; an unpacked release has it in its template.
+    /// The architecture of a checkout's functions; an unpacked release has it in its template.
     architecture: Option<String>,
-    /// What the template calls itself.
+    /// The version in the template's description.
     pub(super) version: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl<W: World> Session<'_, W> {
         self.first_job(&app).await
     }
 
-    /// Whose account it is. Without credentials nothing else would say so this early.
+    /// Prints the account. Without valid credentials, this fails early.
     async fn who(&mut self) -> Result<(), Failure> {
         let fields = [("Action", "GetCallerIdentity"), ("Version", "2011-06-15")];
         let answer = self.call(Call::query("sts", &fields)).await?;
@@ -89,7 +89,7 @@ impl<W: World> Session<'_, W> {
         Ok(())
     }
 
-    /// The stack; none if there is none.
+    /// Returns the stack, or `None` if it does not exist.
     pub(super) async fn deployed(&mut self, name: &str) -> Result<Option<Stack>, Failure> {
         match self.call(call("DescribeStacks", &[("StackName", name)])).await {
             Ok(answer) => Ok(Stack::read(&answer)),
@@ -98,7 +98,7 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// What stands in a folder.
+    /// Reads the release in a folder.
     pub(super) fn release(&mut self, folder: &str) -> Result<Release, Failure> {
         let path = |name: &str| format!("{folder}/{name}");
         let is_whole = ["template.yaml", "samconfig.toml", "dist/admin/bootstrap"]
@@ -106,8 +106,8 @@ impl<W: World> Session<'_, W> {
             .all(|name| self.world.exists(&path(name)));
         if !is_whole {
             return Err(Failure::Usage(format!(
-                "{folder} holds no release that can be deployed. Run this in the folder of an unpacked release, or in a checkout after \
-                 make build; or name it: --from FOLDER"
+                "{folder} contains no release to deploy. Run this in the folder of an unpacked \
+                release, or in a checkout after make build; or pass --from FOLDER"
             )));
         }
         let mark = path("dist/architecture");
@@ -115,9 +115,8 @@ impl<W: World> Session<'_, W> {
             true => match self.world.read_file(&mark)?.trim() {
                 found @ ("x86_64" | "arm64") => Some(found.to_owned()),
                 found => {
-                    let why = format!(
-                        "{found:?} is no architecture of Lambda's; make build writes it anew"
-                    );
+                    let why =
+                        format!("{found:?} is not a Lambda architecture; make build rewrites it");
                     return Err(Failure::File { path: mark, why });
                 }
             },
@@ -131,7 +130,7 @@ impl<W: World> Session<'_, W> {
         Ok(Release { folder: folder.to_owned(), architecture, version })
     }
 
-    /// What the stack is to be, asked where it is not given.
+    /// Asks for the stack's parameters that were not given.
     async fn questions(
         &mut self,
         stack: &str,
@@ -152,20 +151,29 @@ impl<W: World> Session<'_, W> {
             }
         };
         let (mut max, mut mail) = (given.max, given.mail.clone());
+        let (suggested, warning) = suggested_max(&account, &self.world.region());
+        if let Some(warning) = warning {
+            self.world.say(&warning);
+        }
         if asks && max.is_none() {
-            max = Some(self.how_many("Most machines at once, of two vCPUs each", USUAL_MAX)?);
+            max = Some(self.how_many("Maximum number of machines, of two vCPUs each", suggested)?);
         }
         if asks && mail.is_none() {
             mail = self.address()?;
         }
         self.world.say(&match &mail {
             Some(address) => {
-                format!("AWS will ask {address} by mail to confirm: alarms come after that")
+                format!(
+                    "AWS will send {address} a confirmation mail: alarms arrive after you confirm"
+                )
             }
-            None => "! nobody hears alarms; later: muster upgrade --mail ADDRESS".to_owned(),
+            None => "! no one receives alarms; to add an address later: muster upgrade --mail \
+                ADDRESS"
+                .to_owned(),
         });
-        let reserve = account.and_then(Concurrency::for_webhook);
-        self.world.say(&reserved(account, reserve));
+        let concurrency = account.concurrency.ok();
+        let reserve = concurrency.and_then(Concurrency::for_webhook);
+        self.world.say(&reserved(concurrency, reserve));
         let version = release.version.as_deref().map(|version| format!(" {version}"));
         let question = format!("Deploy Muster{} as stack {stack}", version.unwrap_or_default());
         if asks {
@@ -180,7 +188,7 @@ impl<W: World> Session<'_, W> {
             vpc: Some(network.vpc),
             subnets: network.subnets,
             public_ip: given.public_ip.or(Some(network.public_ip)),
-            max: Some(max.unwrap_or(USUAL_MAX)),
+            max: Some(max.unwrap_or(suggested)),
             mail,
             sessions: given.sessions,
             boundary: given.boundary.clone(),
@@ -212,27 +220,26 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// The account's networks, and how many functions it runs at once. Route tables and the latter are
-    /// read where that is allowed.
-    async fn surroundings(&mut self) -> Result<(Looked, Option<Concurrency>), Failure> {
+    /// Reads the account's networks, quotas and concurrency. Only VPCs and subnets must be readable.
+    async fn surroundings(&mut self) -> Result<(Networks, Account), Failure> {
         let ec2 = ["DescribeVpcs", "DescribeSubnets", "DescribeRouteTables"]
             .map(|action| Call::query("ec2", &[("Action", action), ("Version", "2016-11-15")]));
-        let calls = ec2.into_iter().chain([Call::get("lambda", "/2016-08-19/account-settings")]);
+        let calls = ec2.into_iter().chain(account::calls());
         let mut answers = self.world.aws(calls.collect()).await?.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(Value::Null));
-        let (vpcs, subnets, routes, account) = (next()?, next()?, next().ok(), next().ok());
-        let looked = Looked::read(&vpcs, &subnets, routes.as_ref());
-        Ok((looked, account.as_ref().map(Concurrency::read)))
+        let (vpcs, subnets, routes) = (next()?, next()?, next().ok());
+        let looked = Networks::read(&vpcs, &subnets, routes.as_ref());
+        Ok((looked, account::read(&mut answers)))
     }
 
-    fn network(&mut self, all: &Looked) -> Result<Network, Failure> {
+    fn network(&mut self, all: &Networks) -> Result<Network, Failure> {
         let mut named = None;
         loop {
             let chosen = all.choose(named.as_deref(), &[]);
             let said = match &chosen {
-                Ok(network) => self
-                    .world
-                    .offer(&format!("Network (or a VPC's id): {}", network.told), "yes")?,
+                Ok(network) => {
+                    self.world.offer(&format!("Network (or a VPC ID): {}", network.told), "yes")?
+                }
                 Err(why) => {
                     self.world.say(why);
                     self.world.ask("Which VPC?")?
@@ -245,7 +252,7 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// Has `sam` deploy, and tells how far it is.
+    /// Runs `sam deploy` and prints its progress.
     async fn deploy(
         &mut self,
         stack: &str,
@@ -254,7 +261,7 @@ impl<W: World> Session<'_, W> {
     ) -> Result<(), Failure> {
         let begun = self.world.now();
         self.sam(stack, release, "--no-confirm-changeset", values)?;
-        self.world.say(&format!("Deploying. q stops the wait; {} goes on from there", self.again));
+        self.world.say(&format!("Deploying. q stops waiting; run {} to continue", self.again));
         let (mut id, mut said) = (None, String::new());
         let ended = loop {
             if let Some(ended) = self.world.ended()? {
@@ -263,7 +270,7 @@ impl<W: World> Session<'_, W> {
             self.pause().await?;
             let (seen, progress) = self.progress(stack).await?;
             id = seen.or(id);
-            let now = if id.is_some() { progress.told() } else { "sam prepares".to_owned() };
+            let now = if id.is_some() { progress.summary() } else { "sam is preparing".to_owned() };
             if now != said {
                 self.world.say(&format!("  {now}, {}", span(self.world.now().since(begun))));
                 said = now;
@@ -274,14 +281,14 @@ impl<W: World> Session<'_, W> {
             self.world.say(&format!("✓ stack {stack}, {took}"));
             return Ok(());
         }
-        // A first deployment that fails takes its stack along; by its id it is still known.
+        // A failed first deployment deletes its stack, which can then be described only by ID.
         let events = match id {
             Some(id) => self.events(&id).await,
             None => Vec::new(),
         };
         Err(Failure::Ended(match cause(&events) {
             Some((resource, reason)) => failed_at(&resource, &reason),
-            None => format!("The deployment failed.\n{}", told_by_sam(&ended.said)),
+            None => format!("The deployment failed.\n{}", sam_error(&ended.said)),
         }))
     }
 
@@ -302,12 +309,12 @@ impl<W: World> Session<'_, W> {
         self.world.start("sam", &line, &release.folder)
     }
 
-    /// Waits. Whoever has enough may stop here.
+    /// Waits until the next check. The user can stop waiting here.
     pub(super) async fn pause(&mut self) -> Result<(), Failure> {
         if self.world.wait(LOOKS).await { Ok(()) } else { Err(Failure::Interrupted) }
     }
 
-    /// The stack's id and how far it is; nothing before it is there.
+    /// Returns the stack's ID and progress; empty before the stack exists.
     pub(super) async fn progress(
         &mut self,
         stack: &str,
@@ -344,9 +351,9 @@ impl<W: World> Session<'_, W> {
         events
     }
 
-    /// Somebody deploys already: waits for the end of that.
+    /// Waits for the end of a deployment that is already running.
     pub(super) async fn settled(&mut self, stack: &str, mut one: Stack) -> Result<Stack, Failure> {
-        self.world.say(&format!("stack {stack} is in {}: waiting for its end", one.status));
+        self.world.say(&format!("stack {stack} is in {}: waiting for it to finish", one.status));
         while one.is_moving() {
             self.pause().await?;
             let gone = Stack { status: "DELETE_COMPLETE".to_owned(), ..one.clone() };
@@ -355,9 +362,9 @@ impl<W: World> Session<'_, W> {
         Ok(one)
     }
 
-    /// What is left to do, and what to look at.
+    /// Prints the remaining steps and likely obstacles.
     async fn first_job(&mut self, app: &str) -> Result<String, Failure> {
-        // Nothing depends on it: a stack of an older release does not know it.
+        // Optional: an older release does not support this query.
         let seen = self.asked("github", Request::Github(GithubRequest::of_repositories())).await;
         let seen: Option<RepositoryList> = seen.ok();
         let queued = seen.as_ref().map(|seen| self.offered(seen)).transpose()?.unwrap_or_default();
@@ -377,14 +384,17 @@ impl<W: World> Session<'_, W> {
         Ok(format!("{app}\n{page}"))
     }
 
-    /// Where jobs were queued before anybody told of them, and whether the person wants them.
+    /// Offers to import jobs that were queued before the webhook worked.
     fn offered(&mut self, seen: &RepositoryList) -> Result<Vec<(Entity, bool)>, Failure> {
         let mut all = Vec::new();
         for one in &seen.repositories {
             let Some(queued) = one.queued.filter(|queued| *queued > 0) else { continue };
             let what = count(queued, "job");
             let (was, them) = if queued == 1 { ("was", "it") } else { ("were", "them") };
-            let question = format!("{what} of {} {was} queued before. Take {them} in", one.name);
+            let question = format!(
+                "{what} of {} {was} queued before the webhook worked. Import {them}",
+                one.name
+            );
             let is_wanted = self.world.is_attended()
                 && matches!(self.world.offer(&question, "yes")?.trim(), "y" | "yes" | "Y");
             all.push((one.name.clone(), is_wanted));
@@ -401,28 +411,28 @@ impl<W: World> Session<'_, W> {
             ..JobsRequest::default()
         });
         let adopted: AdoptedJobs = self.asked("jobs", request).await?;
-        self.world.say(&format!("✓ {} of {name} taken in", count(adopted.taken_in.len(), "job")));
+        self.world.say(&format!("✓ {} of {name} imported", count(adopted.taken_in.len(), "job")));
         Ok(())
     }
 }
 
-/// What is reserved for the webhook, or why nothing is.
+/// Describes the concurrency that is reserved for the webhook, or why it is not reserved.
 fn reserved(account: Option<Concurrency>, reserve: Option<u64>) -> String {
     match (reserve, account) {
         (Some(most), _) => {
             format!("Webhook: {most} of the account's concurrent executions are reserved for it")
         }
         (None, Some(Concurrency { free, .. })) => format!(
-            "! the account has {free} free concurrent executions, too few to reserve some for the webhook: a flood of calls \
-             delays jobs by minutes. Ask AWS for 1,000 (quota L-B99A9384)"
+            "! the account has {free} free concurrent executions, too few to reserve some for the \
+            webhook: a flood of calls can delay jobs by minutes. Ask AWS for 1,000 (quota L-B99A9384)"
         ),
-        (None, None) => "! nothing is reserved for the webhook: lambda:GetAccountSettings is denied, so the account's concurrency \
-                         is unknown"
+        (None, None) => "! no concurrency is reserved for the webhook: lambda:GetAccountSettings \
+            is denied, so the account's concurrency is unknown"
             .to_owned(),
     }
 }
 
-/// In quotes of their own, as `sam` wants what has commas.
+/// Returns the parameters for `sam`, quoted as it requires for values with commas.
 pub(super) fn overrides(given: &Parameters, release: &Release) -> Vec<String> {
     let Parameters { vpc, subnets, public_ip, max, mail, sessions, boundary } = given;
     let subnets = (!subnets.is_empty()).then(|| subnets.join(","));
@@ -444,6 +454,7 @@ fn unusable(stack: &str, one: &Stack) -> Failure {
     let Stack { status, reason, .. } = one;
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Failure::Ended(format!(
-        "Stack {stack} is in {status}{because}\nmuster doctor says more. If its first deployment failed, it has to go before another: muster teardown"
+        "Stack {stack} is in {status}{because}\nFor details: muster doctor. If its first \
+        deployment failed, delete it before you deploy again: muster teardown"
     ))
 }

@@ -1,4 +1,4 @@
-//! `connect`: a shell on a machine. AWS's own command opens it, and AWS says who may.
+//! `connect`: opens a shell on a machine with the AWS CLI. IAM decides who may do that.
 
 use muster_domain::instance::State;
 
@@ -10,7 +10,7 @@ impl<W: World> Session<'_, W> {
         let (machine, instance) = self.machine_of(name).await?;
         if instance.is_some_and(|one| one.state() == State::Deleted) {
             return Err(Failure::Unknown(format!(
-                "Machine {machine} is gone. What it wrote: muster logs {name} --machine"
+                "Machine {machine} has ended. Its log: muster logs {name} --machine"
             )));
         }
         let stack = self.world.stack().await?;
@@ -19,8 +19,8 @@ impl<W: World> Session<'_, W> {
             != Some("yes")
         {
             return Err(Failure::Unknown(format!(
-                "Nobody can open a shell on machines of {stack}: its parameter Sessions is not yes. To allow it, for machines \
-                 that are launched from then on: muster upgrade --sessions yes (their jobs get the same rights, see docs/access.md)"
+                "Shells on machines of {stack} are disabled: its parameter Sessions is not yes. To \
+                allow them on machines launched from then on: muster upgrade --sessions yes (their jobs get the same permissions, see docs/access.md)"
             )));
         }
         let line = ["ssm", "start-session", "--target", machine.as_str(), "--region"];
@@ -30,7 +30,7 @@ impl<W: World> Session<'_, W> {
             return Ok(format!("aws {}\n", line.join(" ")));
         }
         self.world.say(&format!(
-            "A shell on {machine}. It ends with the machine, and that with its job."
+            "A shell on {machine}. It closes when the machine ends, which is when its job ends."
         ));
         Err(self.world.hand_over("aws", &line))
     }

@@ -1,8 +1,8 @@
-//! `simulate`: what other pools would have cost, and done to the waits.
+//! `simulate`: estimates the costs and waits of different pools.
 
-use muster_control::admin::answers::{LineList, Overview, ShownPools};
-use muster_control::admin::{LinesRequest, PoolsRequest, Request};
-use muster_control::causes::with_causes;
+use muster_api::answers::{LineList, Overview, ShownPools};
+use muster_api::{LinesRequest, PoolsRequest, Request};
+use muster_domain::causes::with_causes;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_file::{PoolFile, Problem};
 use muster_domain::usage::Line;
@@ -12,17 +12,17 @@ use super::{Session, World, pretty};
 use crate::args::{Simulate, Since};
 use crate::failure::Failure;
 use crate::money::thousands;
-use crate::simulate::{Question, owner, read_file};
+use crate::simulate::{SimulationInput, owner, read_file};
 use crate::views;
 use crate::words::count;
 
-/// How many lines are read in silence.
+/// Number of lines to read before the first progress message.
 const IN_SILENCE: usize = 5_000;
 
 impl<W: World> Session<'_, W> {
     pub(super) async fn simulate(&mut self, order: Simulate) -> Result<String, Failure> {
         let Simulate { since, lines, pools, trial, pool, seed } = order;
-        // A file that is no YAML is told before anything is read.
+        // Reject invalid YAML before anything is read.
         let new = pools.as_ref().map(|path| path.to_string_lossy().into_owned());
         let new = new.map(|path| self.yaml(&path).map(|value| (path, value))).transpose()?;
         let lines = match &lines {
@@ -30,7 +30,7 @@ impl<W: World> Session<'_, W> {
             None => self.lines_since(since).await?,
         };
         if !lines.iter().any(|line| line.job.is_some()) {
-            return Err(Failure::Unknown("No job has ended in this time.".to_owned()));
+            return Err(Failure::Unknown("No jobs ended in this period.".to_owned()));
         }
         let owner = owner(&lines);
         let read = |name: &str, value: &Value| {
@@ -48,7 +48,8 @@ impl<W: World> Session<'_, W> {
         self.world.say(&format!("{of} of {} lines …", thousands(lines.len() as u64)));
         let applied_at = shown.applied_at;
         let lines = lines.as_slice();
-        let question = Question { lines, in_force, most, applied_at, new, trial, pool, seed };
+        let question =
+            SimulationInput { lines, in_force, most, applied_at, new, trial, pool, seed };
         let told = question.answer().map_err(Failure::Usage)?;
         let page = match self.json {
             true => pretty(&json!(told)),
@@ -58,34 +59,36 @@ impl<W: World> Session<'_, W> {
             return Ok(page);
         }
         self.world.print(&page);
-        let what = "A rule of the simulator's judge broke: the figures are not to be trusted, and Muster has a mistake. \
-                    Please report it with the seed.";
+        let what = "The simulator broke one of its invariants: do not trust these figures. This is \
+            a bug in Muster; please report it with the seed.";
         Err(Failure::Ended(what.to_owned()))
     }
 
     fn yaml(&mut self, path: &str) -> Result<Value, Failure> {
         let text = self.world.read_file(path)?;
-        muster_yaml::read(&text).map_err(|error| {
+        muster_api::yaml::read(&text).map_err(|error| {
             refused(path, vec![Problem { path: String::new(), what: with_causes(&error) }])
         })
     }
 
-    /// What the stack's parameter `MaxMachines` allows, whatever a pool file says.
+    /// Returns the limit of the stack's parameter `MaxMachines`, which a pool file cannot raise.
     async fn most_machines(&mut self, in_force: &PoolFile) -> Result<Option<u32>, Failure> {
         let told: Overview = self.asked("overview", Request::Overview).await?;
         let most = told.limits.iter().find(|limit| limit.of == Scope::Stack);
-        // The least of the two is told. Where that is the file's, another file may raise it.
+        // The overview returns the lower of the two limits. If it is the file's, a different file
+        // may raise it.
         let is_parameter = |most: &u32| in_force.limits.stack != Some(*most);
         Ok(most.and_then(|limit| limit.max).filter(is_parameter))
     }
 
-    /// As `muster costs --rows --json` writes them.
+    /// Reads lines written by `muster costs --rows --json`.
     fn lines_of(&mut self, path: &str) -> Result<Vec<Line>, Failure> {
         let text = self.world.read_file(path)?;
         let rows = (1..).zip(text.lines()).filter(|(_, row)| !row.trim().is_empty());
         let line = |(number, row): (usize, &str)| {
             serde_json::from_str(row).map_err(|error| {
-                let how = "it has a line of JSON each, as muster costs --rows --json writes them";
+                let how = "expected one JSON object per line, as written by muster costs --rows \
+                    --json";
                 Failure::Usage(format!("{path}, line {number}: {error}; {how}"))
             })
         };
@@ -100,7 +103,7 @@ impl<W: World> Session<'_, W> {
             let LineList { lines: found, unreadable, next } =
                 self.asked("lines", Request::Lines(request)).await?;
             for key in unreadable {
-                self.world.say(&format!("{key} is of another release, and left out."));
+                self.world.say(&format!("{key} is skipped: a different release wrote it."));
             }
             lines.extend(found);
             if lines.len() >= told + IN_SILENCE {
@@ -116,6 +119,6 @@ impl<W: World> Session<'_, W> {
 }
 
 fn refused(name: &str, problems: Vec<Problem>) -> Failure {
-    let message = format!("{name} has {}", count(problems.len(), "mistake"));
+    let message = format!("{name} has {}", count(problems.len(), "error"));
     Failure::Refused { code: "bad_pool_file".to_owned(), message, problems }
 }

@@ -1,8 +1,8 @@
-//! `teardown`: what knows about the machines goes last. The stack's state says how far it is, so it
-//! goes on wherever it was stopped.
+//! `teardown`: deletes the stack after its machines have ended. The stack's own state records the
+//! progress, so an interrupted teardown continues.
 
-use muster_control::admin::answers::{InstanceList, StackStatus};
-use muster_control::admin::{ListRequest, Request};
+use muster_api::answers::{InstanceList, StackStatus};
+use muster_api::{ListRequest, Request};
 use muster_domain::switches::SwitchedOff;
 use muster_sigv4::Call;
 use serde_json::json;
@@ -14,12 +14,12 @@ use crate::failure::Failure;
 use crate::setup::stack::{Stack, call, cause};
 use crate::views::setup as views;
 
-/// Stands in the audit trail, which outlives the stack.
-const REASON: &str = "the stack is taken down";
+/// The reason in the audit trail, which outlives the stack.
+const REASON: &str = "teardown of the stack";
 
 impl<W: World> Session<'_, W> {
     pub(super) async fn teardown(&mut self, order: &Teardown) -> Result<String, Failure> {
-        self.world.stage("its beginning");
+        self.world.stage("the beginning");
         let stack = self.world.stack().await?;
         let Some(found) = self.deployed(&stack).await? else {
             let region = self.world.region();
@@ -31,7 +31,8 @@ impl<W: World> Session<'_, W> {
             true => self.settled(&stack, found).await?,
             false => found,
         };
-        // Once it goes, nobody answers any more, and nothing launches.
+        // While the stack is being deleted, the function does not answer and no machine is
+        // launched.
         let may_launch = found.may_launch();
         if may_launch {
             self.world.stage("no new machines");
@@ -53,14 +54,15 @@ impl<W: World> Session<'_, W> {
         Ok(views::left(table, logs, notices.as_deref(), self.screen))
     }
 
-    /// Not by a key too many.
+    /// Asks for confirmation: the user types the stack's name.
     fn agreed_to_take_down(&mut self, order: &Teardown, stack: &str) -> Result<(), Failure> {
         if order.yes || !self.world.is_attended() {
-            return self.agreed(order.yes, &format!("Take stack {stack} down?"));
+            return self.agreed(order.yes, &format!("Tear down stack {stack}?"));
         }
-        let (region, typed) = (self.world.region(), format!("Type {stack} to take it down"));
+        let (region, typed) = (self.world.region(), format!("Type {stack} to tear it down"));
         self.world.say(&format!(
-            "Stack {stack} in {region}: no machine is launched any more, running jobs run on, and it is deleted when the last machine is gone."
+            "Stack {stack} in {region}: launches stop, running jobs finish, and the stack is \
+            deleted after the last machine has ended."
         ));
         let typed = self.world.ask(&typed)?;
         if typed.trim() == stack { Ok(()) } else { Err(Failure::NotConfirmed) }
@@ -68,7 +70,7 @@ impl<W: World> Session<'_, W> {
 
     async fn no_launches(&mut self, order: &Teardown) -> Result<(), Failure> {
         let status: StackStatus = self.asked("status", Request::Status { github: false }).await?;
-        // A pause that ends by itself would let machines come while the last ones end.
+        // A pause with an end would allow new machines while the last ones end.
         let stays_off = |off: &SwitchedOff| off.until.is_none();
         if !status.overview.switches.launches.as_ref().is_some_and(stays_off) {
             let request =
@@ -77,12 +79,12 @@ impl<W: World> Session<'_, W> {
         }
         self.world.say("✓ launches are off");
         if status.overview.switches.deletes.is_some() {
-            self.world.say("! deletes are off, so no machine is ended: muster resume deletes");
+            self.world.say("! deletes are off, so no machine is terminated: muster resume deletes");
         }
         Ok(())
     }
 
-    /// Waits until there is no record of a machine any more.
+    /// Waits until no instance and no orphan is recorded.
     async fn no_instances(&mut self) -> Result<(), Failure> {
         let mut told = String::new();
         loop {
@@ -95,7 +97,7 @@ impl<W: World> Session<'_, W> {
                 list.instances.iter().map(|one| one.name.to_string()).collect();
             left.extend(orphans);
             if left.is_empty() && list.unreadable.is_empty() {
-                self.world.say("✓ no instance and no orphan is left");
+                self.world.say("✓ no instances or orphans are left");
                 return Ok(());
             }
             left.extend(list.unreadable);
@@ -108,7 +110,8 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// Waits until EC2 has none with the stack's tag: a machine without a record is one too.
+    /// Waits until EC2 has no machine with the stack's tag, which includes machines without a
+    /// record.
     async fn no_machines(&mut self, stack: &str) -> Result<(), Failure> {
         let mut told = String::new();
         loop {
@@ -131,22 +134,24 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// It is not ours to delete, and no API does.
+    /// Reminds the user to delete the App: no API deletes Apps.
     async fn tell_of_app(&mut self) {
         let asked = self.answer(&json!({ "action": "github" })).await;
         let page =
             asked.ok().and_then(|answer| answer["app"]["html_url"].as_str().map(str::to_owned));
         let which = page.map(|page| format!(" ({page})")).unwrap_or_default();
         self.world.say(&format!(
-            "Now delete the GitHub App{which}, or make its webhook inactive: App settings, Advanced, Delete GitHub App"
+            "Now delete the GitHub App{which}, or disable its webhook: App settings, Advanced, \
+            Delete GitHub App"
         ));
     }
 
-    /// The address of notices is not the stack's, and costs something. The secret, if it is left.
+    /// Deletes the notification address, a secret that is not part of the stack and has a cost.
+    /// Returns its name if that fails.
     async fn no_notices(&mut self, stack: &str) -> Option<String> {
         match self.notices_off(stack).await {
             Ok(true) => {
-                self.world.say("✓ The address of notices is deleted");
+                self.world.say("✓ The notification address is deleted");
                 None
             }
             Ok(false) => None,
@@ -170,10 +175,10 @@ impl<W: World> Session<'_, W> {
                     let why = why.map(|(resource, reason)| format!(" at {resource}: {reason}"));
                     let said = why.unwrap_or(format!(": {}", one.reason));
                     return Err(Failure::Ended(format!(
-                        "The deletion failed{said}\nOnce that is mended: muster teardown"
+                        "The deletion failed{said}\nOnce that is fixed: muster teardown"
                     )));
                 }
-                // What it was before may be shown for a moment.
+                // The previous status may be shown for a moment.
                 Some(one) if one.status != "DELETE_COMPLETE" => {}
                 Some(_) | None => {
                     self.world.say(&format!("✓ stack {stack} is deleted"));
@@ -184,7 +189,7 @@ impl<W: World> Session<'_, W> {
     }
 }
 
-/// Machines with the stack's tag that are not gone.
+/// Returns the call that lists machines with the stack's tag that have not ended.
 fn machines(stack: &str) -> Call {
     let mut fields = vec![
         ("Action", "DescribeInstances"),

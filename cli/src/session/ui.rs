@@ -1,7 +1,7 @@
-//! `ui`: pages in a browser.
+//! `ui`: serves the web interface.
 
-use muster_control::admin::Request;
-use muster_control::admin::answers::Overview;
+use muster_api::Request;
+use muster_api::answers::Overview;
 
 use super::{Session, World};
 use crate::args::Ui;
@@ -10,7 +10,8 @@ use crate::ui::Serving;
 use crate::ui::frame::About;
 
 impl<W: World> Session<'_, W> {
-    /// Asks for the overview first: what is wrong is said here, and not in a browser.
+    /// Reads the overview first, so that errors are reported in the terminal and not in the
+    /// browser.
     pub(super) async fn ui(&mut self, order: Ui) -> Result<String, Failure> {
         let Ui { port, read_only, no_open, by } = order;
         let told: Overview = self.asked("overview", Request::Overview).await?;

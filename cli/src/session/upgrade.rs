@@ -1,18 +1,18 @@
-//! `upgrade`: what changes is shown before it is done.
+//! `upgrade`: shows the changes and applies them after confirmation.
 
-use muster_control::admin::Request;
-use muster_control::admin::answers::StackStatus;
+use muster_api::Request;
+use muster_api::answers::StackStatus;
 
 use super::setup::overrides;
 use super::{Session, World};
 use crate::args::Upgrade;
 use crate::failure::Failure;
-use crate::setup::stack::{Change, call, cause, change_set, failed_at, told_by_sam};
+use crate::setup::stack::{ResourceChange, call, cause, change_set, failed_at, sam_error};
 use crate::views::setup as views;
 
-/// Most pages of a change set.
+/// Maximum number of pages of a change set.
 const PAGES: usize = 10;
-/// In how many looks a change that was ordered shows at the latest.
+/// Number of checks within which an ordered change must show.
 const MOVES: u32 = 10;
 
 impl<W: World> Session<'_, W> {
@@ -29,12 +29,12 @@ impl<W: World> Session<'_, W> {
             None => {
                 let region = self.world.region();
                 let said =
-                    format!("There is no stack {stack} in {region}. To make it: muster setup");
+                    format!("There is no stack {stack} in {region}. To create it: muster setup");
                 return Err(Failure::Unknown(said));
             }
         }
         let release = self.release(&order.from.to_string_lossy())?;
-        // What runs may be too broken to say.
+        // The running release may be too broken to answer.
         let runs = self.asked::<StackStatus>("status", Request::Status { github: false }).await;
         let runs = runs.map(|status| status.overview.release.into_owned()).ok();
         self.sam(
@@ -52,11 +52,11 @@ impl<W: World> Session<'_, W> {
         if !ended.is_good {
             return Err(Failure::Ended(format!(
                 "Nothing was changed.\n{}",
-                told_by_sam(&ended.said)
+                sam_error(&ended.said)
             )));
         }
         let Some(set) = change_set(&ended.said) else {
-            return Ok("Nothing changes: the stack is like that already.\n".to_owned());
+            return Ok("No changes: the stack is already up to date.\n".to_owned());
         };
         let changes = self.changes(&set).await?;
         let page =
@@ -74,7 +74,7 @@ impl<W: World> Session<'_, W> {
         self.applied(&stack, &set).await
     }
 
-    async fn changes(&mut self, set: &str) -> Result<Vec<Change>, Failure> {
+    async fn changes(&mut self, set: &str) -> Result<Vec<ResourceChange>, Failure> {
         let mut changes = Vec::new();
         let mut token: Option<String> = None;
         for _ in 0..PAGES {
@@ -83,7 +83,7 @@ impl<W: World> Session<'_, W> {
             let answer = self.call(call("DescribeChangeSet", &fields)).await?;
             let result = &answer["DescribeChangeSetResult"];
             let all = result["Changes"].as_array().into_iter().flatten();
-            changes.extend(all.map(Change::read));
+            changes.extend(all.map(ResourceChange::read));
             token = result["NextToken"].as_str().map(str::to_owned);
             if token.is_none() {
                 break;
@@ -92,7 +92,7 @@ impl<W: World> Session<'_, W> {
         Ok(changes)
     }
 
-    /// A change set that is left behind is in nobody's way.
+    /// Deletes a change set. One that is left over does no harm.
     async fn dropped(&mut self, set: &str) {
         let _ = self.call(call("DeleteChangeSet", &[("ChangeSetName", set)])).await;
     }
@@ -104,14 +104,14 @@ impl<W: World> Session<'_, W> {
             self.pause().await?;
             looks += 1;
             let (_, progress) = self.progress(stack).await?;
-            let now = progress.told_of_changes();
+            let now = progress.in_progress();
             if now != told && !now.is_empty() {
                 self.world.say(&format!("  now {now}"));
             }
             told = now;
             match self.deployed(stack).await? {
                 Some(one) if one.is_moving() => looks = MOVES,
-                // What it was before may be shown for a moment.
+                // The previous status may be shown for a moment.
                 Some(_) if looks < MOVES => {}
                 ended => break ended.unwrap_or_default(),
             }
@@ -123,7 +123,10 @@ impl<W: World> Session<'_, W> {
         Err(Failure::Ended(match cause(&events) {
             Some((resource, reason)) => {
                 let said = failed_at(&resource, &reason);
-                format!("{said}\nThe stack is in {}: what was before serves on.", ended.status)
+                format!(
+                    "{said}\nThe stack is in {}: the previous version keeps running.",
+                    ended.status
+                )
             }
             None => format!("The stack is in {}: {}", ended.status, ended.reason),
         }))

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use muster_control::admin::answers::{CostsList, LineList, WaitsList};
-use muster_control::admin::{CostsRequest, LinesRequest, Request, WaitsRequest};
-use muster_control::causes::with_causes;
+use muster_api::answers::{CostsList, LineList, WaitsList};
+use muster_api::{CostsRequest, LinesRequest, Request, WaitsRequest};
+use muster_domain::causes::with_causes;
 use muster_domain::ids::PoolName;
 use muster_domain::usage::{Date, Line, OwnPrices};
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::display::escaped_json;
 use crate::failure::Failure;
 use crate::views;
 
-/// Lines that are shown at most where somebody reads them.
+/// Maximum number of lines shown to a person.
 const MOST_LINES: usize = 10_000;
 
 impl<W: World> Session<'_, W> {
@@ -53,14 +53,14 @@ impl<W: World> Session<'_, W> {
         let path = path.to_string_lossy();
         let text = self.world.read_file(&path)?;
         let wrong = |why: String| Failure::Usage(format!("{path}: {why}"));
-        let value = muster_yaml::values(&text).map_err(|error| wrong(with_causes(&error)))?;
+        let value = muster_api::yaml::values(&text).map_err(|error| wrong(with_causes(&error)))?;
         let own: OwnPrices =
             serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
         own.check().map_err(wrong)?;
         Ok(own)
     }
 
-    /// Page by page. For programs each page is written as it comes.
+    /// Reads lines page by page. For programs, each page is written as it arrives.
     async fn lines(&mut self, order: Costs) -> Result<String, Failure> {
         let Costs { since, until, pool, repository, csv, .. } = order;
         let since = Some(since.day(self.world.now()));
@@ -80,7 +80,7 @@ impl<W: World> Session<'_, W> {
             let LineList { lines: found, unreadable, next } =
                 self.asked("lines", Request::Lines(request)).await?;
             for key in unreadable {
-                self.world.say(&format!("{key} is of another release, and left out."));
+                self.world.say(&format!("{key} is skipped: a different release wrote it."));
             }
             let wanted = found.into_iter().filter(&is_wanted);
             match (self.json, csv) {
@@ -96,7 +96,7 @@ impl<W: World> Session<'_, W> {
                 break;
             }
             if lines.len() > MOST_LINES {
-                self.world.say("There are more; --csv and --json write all of them.");
+                self.world.say("There are more lines; --csv and --json write all of them.");
                 break;
             }
         }

@@ -1,9 +1,9 @@
-//! `watch`: the stack again and again, or a job or an instance to its end.
+//! `watch`: follows the stack, or one job or instance until it ends.
 
 use std::collections::BTreeSet;
 
-use muster_control::admin::Request;
-use muster_control::admin::answers::{ExplainedJob, Overview, ShownInstance};
+use muster_api::Request;
+use muster_api::answers::{ExplainedJob, Overview, ShownInstance};
 use muster_domain::ids::JobKey;
 use muster_domain::instance::{DeleteReason, Instance, State};
 use muster_domain::job::{Job, JobStatus};
@@ -11,32 +11,33 @@ use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::find::Found;
-use super::logs::Reader;
+use super::logs::LogReader;
 use super::{Session, World, read};
 use crate::display::escaped_json;
 use crate::failure::Failure;
-use crate::views::logs::{Line, Source, is_news};
+use crate::sources::Source;
+use crate::views::logs::{Line, is_news};
 use crate::views::watch::{self, Followed};
 
-/// How often the stack is asked.
+/// How often the stack is queried.
 const EVERY: Seconds = Seconds(2);
-/// The logs come late anyway, and CloudWatch allows a few calls a second.
+/// Rounds between two reads of the logs: they are late anyway, and CloudWatch allows only a few calls per second.
 const ROUNDS_A_LOG: u32 = 2;
-/// How far back the first log lines go.
+/// The age of the oldest log lines shown.
 const FIRST: Seconds = Seconds(600);
-/// As many log lines as a screen may have.
+/// Maximum number of log lines kept for the screen.
 const KEPT: usize = 60;
-/// After so many failures in a row nobody is waited for any longer.
+/// Number of failures in a row after which the watch ends.
 const MAX_FAILURES: u32 = 30;
 
-/// The exit code of a right that is missing.
+/// The exit code of a missing permission.
 const NO_RIGHT: u8 = 4;
 
-/// What came of a look.
-struct Look {
+/// The result of one check.
+struct Snapshot {
     followed: Followed,
     answer: Value,
-    /// Why it was not good, where it has ended.
+    /// Set once the object has ended; the error explains a bad end.
     ended: Option<Result<(), String>>,
 }
 
@@ -49,9 +50,9 @@ impl<W: World> Session<'_, W> {
     }
 
     async fn watch_stack(&mut self) -> Result<String, Failure> {
-        let mut reader = Reader::new(&Source::FUNCTIONS, Vec::new(), self.world.now() - FIRST);
+        let mut reader = LogReader::new(&Source::FUNCTIONS, Vec::new(), self.world.now() - FIRST);
         let (mut lines, mut told): (Vec<Line>, BTreeSet<String>) = Default::default();
-        // The last answer, and what keeps the logs away.
+        // The last answer, and why the logs cannot be read.
         let (mut shown, mut deaf): (Option<Overview>, Option<Failure>) = Default::default();
         let (mut failures, mut round) = (None, 0);
         loop {
@@ -64,7 +65,7 @@ impl<W: World> Session<'_, W> {
                     shown = Some(read("overview", answer)?);
                 }
                 let first_new = lines.len();
-                // Who may not read them gets no right to it in the meantime.
+                // A missing permission does not appear while watching.
                 let is_barred = deaf.as_ref().is_some_and(|failure| failure.exit() == NO_RIGHT);
                 if !is_barred && round % ROUNDS_A_LOG == 0 {
                     match self.read_lines(&mut reader).await {
@@ -113,8 +114,8 @@ impl<W: World> Session<'_, W> {
         told.extend(note.map(str::to_owned));
     }
 
-    /// An answer, or what to say instead: that nobody answers for once does not end a watch that had begun. `failures` is
-    /// how many there were in a row; none before the first answer.
+    /// Returns an answer, or a message in its place: one failed query does not end a running watch. `failures` counts
+    /// the failures in a row; `None` before the first answer.
     pub(super) fn forgiven<T>(
         &mut self,
         outcome: Result<T, Failure>,
@@ -133,10 +134,10 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    /// An answer as one line, if it is another than before.
+    /// Prints an answer as one line of JSON if it differs from the last one.
     fn print_once(&mut self, answer: Option<&Value>, told: &mut BTreeSet<String>) {
         let Some(answer) = answer else { return };
-        // What is only the time of the question is not news.
+        // The time of the query is not a change.
         let mut news = answer.clone();
         news["now"] = Value::Null;
         if !told.contains(&news.to_string()) {
@@ -159,8 +160,8 @@ impl<W: World> Session<'_, W> {
         let mut failures = None;
         loop {
             let outcome = match &found {
-                Found::Jobs(keys) => self.look_at_job(keys[0]).await,
-                Found::Instance(name) => self.look_at_instance(name).await,
+                Found::Jobs(keys) => self.check_job(keys[0]).await,
+                Found::Instance(name) => self.check_instance(name).await,
             };
             let (look, note) = self.forgiven(outcome, &mut failures)?;
             let Some(look) = look else {
@@ -189,7 +190,7 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    async fn look_at_job(&mut self, key: JobKey) -> Result<Look, Failure> {
+    async fn check_job(&mut self, key: JobKey) -> Result<Snapshot, Failure> {
         let request = json!(Request::Explain { job: Some(key), name: None });
         let mut answer = self.answer(&request).await?;
         let ExplainedJob { job, explanation, .. } = read("explain", answer.clone())?;
@@ -203,7 +204,7 @@ impl<W: World> Session<'_, W> {
                     story.extend(events(&one));
                     answer["instance"] = shown["instance"].clone();
                 }
-                // A runner of somebody else, or long gone.
+                // A runner of a different stack, or one deleted long ago.
                 Err(failure) if failure.code() == "not_found" => {}
                 Err(failure) => return Err(failure),
             }
@@ -212,16 +213,16 @@ impl<W: World> Session<'_, W> {
         let ended = match (job.last_event.status, job.last_event.conclusion.as_deref()) {
             (JobStatus::Completed, Some("success")) => Some(Ok(())),
             (JobStatus::Completed, how) => {
-                Some(Err(format!("Job {key} ended: {}", how.unwrap_or("how is not known"))))
+                Some(Err(format!("Job {key} ended: {}", how.unwrap_or("conclusion unknown"))))
             }
-            _ if job.expired => Some(Err(format!("Job {key} was given up as expired."))),
+            _ if job.expired => Some(Err(format!("Job {key} expired."))),
             _ => None,
         };
         let title = format!("{} {} ({key})", job.last_event.repository, job.last_event.name);
-        Ok(Look { followed: Followed { title, sentences: explanation, story }, answer, ended })
+        Ok(Snapshot { followed: Followed { title, sentences: explanation, story }, answer, ended })
     }
 
-    async fn look_at_instance(&mut self, name: &str) -> Result<Look, Failure> {
+    async fn check_instance(&mut self, name: &str) -> Result<Snapshot, Failure> {
         let answer =
             self.of_instance(name, |name| json!(Request::Show { name, github: false })).await?;
         let shown: ShownInstance = read("show", answer.clone())?;
@@ -231,11 +232,11 @@ impl<W: World> Session<'_, W> {
         let title = format!("{}  {}", one.name, one.state());
         let followed =
             Followed { title, sentences: shown.explanation.clone(), story: events(one).collect() };
-        Ok(Look { followed, answer, ended })
+        Ok(Snapshot { followed, answer, ended })
     }
 }
 
-/// Nobody answered, or somebody was busy: the next look may go well.
+/// Returns whether the next check may succeed.
 fn is_passing(failure: &Failure) -> bool {
     match failure {
         Failure::NoAnswer { .. } | Failure::Unreachable { .. } | Failure::Answered { .. } => true,
@@ -251,7 +252,7 @@ fn events(instance: &Instance) -> impl Iterator<Item = (Time, String)> {
 fn story_of(job: &Job) -> Vec<(Time, String)> {
     let event = &job.last_event;
     let on = event.runner.as_ref().map(|runner| format!(" on {runner}")).unwrap_or_default();
-    let how = event.conclusion.as_deref().unwrap_or("how is not known");
+    let how = event.conclusion.as_deref().unwrap_or("conclusion unknown");
     let times = [
         (event.queued_at, "queued at GitHub".to_owned()),
         (event.started_at.filter(|_| event.runner.is_some()), format!("started{on}")),
@@ -260,7 +261,7 @@ fn story_of(job: &Job) -> Vec<(Time, String)> {
     times.into_iter().filter_map(|(at, what)| Some((at?, what))).collect()
 }
 
-/// Why a machine that is gone was of no use; none if it ended as machines do.
+/// Returns why a machine ended without use; `None` if it ended normally.
 fn failed(instance: &Instance) -> Option<String> {
     let reason = &instance.mark()?.reason;
     match reason {

@@ -1,4 +1,4 @@
-//! What a deployment needs to know and what it says: pure rules over AWS's answers.
+//! Rules for deployments: they interpret AWS's answers and have no I/O.
 
 pub mod network;
 pub mod stack;

@@ -1,4 +1,4 @@
-//! Which subnets have a way out to GitHub.
+//! Finds subnets with a route to GitHub.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use crate::doctor::facts::network::{RouteTable, Subnet};
 
-/// Where a subnet sends what is meant for GitHub.
+/// The route of a subnet's traffic to GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// To an internet gateway, which wants a public address.
+enum Route {
+    /// Through an internet gateway, which requires a public address.
     Internet,
-    /// To a NAT gateway, or something else that needs none.
+    /// Through a NAT gateway or a similar target, without a public address.
     Through,
     None,
-    /// Route tables may not be read.
+    /// Unknown: there is no permission to read route tables.
     Unknown,
 }
 
@@ -25,23 +25,23 @@ struct Vpc {
     name: String,
 }
 
-/// What there is in a region.
+/// The networks of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
+pub struct Networks {
     vpcs: Vec<Vpc>,
     subnets: Vec<Subnet>,
-    /// None: they may not be read.
+    /// `None` without permission to read them.
     tables: Option<Vec<RouteTable>>,
 }
 
-/// What is deployed into.
+/// The network to deploy into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     pub vpc: String,
     pub subnets: Vec<String>,
     /// The parameter `PublicIp`.
     pub public_ip: &'static str,
-    /// For people.
+    /// The description for people.
     pub told: String,
 }
 
@@ -53,9 +53,8 @@ fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }
 
-impl Looked {
-    /// From the answers to DescribeVpcs, DescribeSubnets and, if that may be asked,
-    /// DescribeRouteTables.
+impl Networks {
+    /// Reads the answers to DescribeVpcs, DescribeSubnets and, if permitted, DescribeRouteTables.
     #[must_use]
     pub fn read(vpcs: &Value, subnets: &Value, routes: Option<&Value>) -> Self {
         let vpcs = items(vpcs, "vpcSet").map(|vpc| Vpc {
@@ -73,23 +72,23 @@ impl Looked {
         }
     }
 
-    /// By the default route of a subnet's table, or of the VPC's main one.
-    fn way(&self, subnet: &Subnet) -> Way {
-        let Some(tables) = &self.tables else { return Way::Unknown };
+    /// Returns the route by the subnet's route table, or by the VPC's main one.
+    fn route(&self, subnet: &Subnet) -> Route {
+        let Some(tables) = &self.tables else { return Route::Unknown };
         let own = tables.iter().find(|table| table.subnets.contains(&subnet.id));
         let main = || tables.iter().find(|table| table.is_main && table.vpc == subnet.vpc);
         match own.or_else(main).and_then(|table| table.out.as_ref()) {
-            Some(route) if route.is_dead => Way::None,
-            Some(route) if route.to.starts_with("igw-") => Way::Internet,
-            Some(_) => Way::Through,
-            None => Way::None,
+            Some(route) if route.is_dead => Route::None,
+            Some(route) if route.to.starts_with("igw-") => Route::Internet,
+            Some(_) => Route::Through,
+            None => Route::None,
         }
     }
 
-    /// The network that is named; else the default one; else the only one.
+    /// Chooses the named network, else the default one, else the only one.
     ///
     /// # Errors
-    /// Why there is none, and what to give.
+    /// Explains why there is none and which option to pass.
     pub fn choose(&self, vpc: Option<&str>, subnets: &[String]) -> Result<Network, String> {
         if !subnets.is_empty() {
             return self.named(vpc, subnets);
@@ -101,21 +100,21 @@ impl Looked {
         };
         let Some(vpc) = found else {
             let what = vpc.map_or("no default VPC".to_owned(), |id| format!("no VPC {id}"));
-            return Err(format!("There is {what} here. Give --vpc{}.", self.others()));
+            return Err(format!("There is {what} in this region. Pass --vpc{}.", self.others()));
         };
         let all: Vec<&Subnet> = self.subnets.iter().filter(|one| one.vpc == vpc.id).collect();
-        let of = |way: Way| -> Vec<&Subnet> {
-            one_a_zone(all.iter().copied().filter(|one| self.way(one) == way).collect())
+        let of = |way: Route| -> Vec<&Subnet> {
+            one_a_zone(all.iter().copied().filter(|one| self.route(one) == way).collect())
         };
         let public = match &self.tables {
-            Some(_) => of(Way::Internet),
+            Some(_) => of(Route::Internet),
             None => one_a_zone(all.iter().copied().filter(|one| one.gives_public_ip).collect()),
         };
-        let chosen = if public.is_empty() { of(Way::Through) } else { public };
+        let chosen = if public.is_empty() { of(Route::Through) } else { public };
         if chosen.is_empty() {
             let id = &vpc.id;
             return Err(format!(
-                "No subnet of {id} has a way out to GitHub that could be seen. Give --subnets, or --vpc{}.",
+                "No subnet of {id} has a visible route to GitHub. Pass --subnets, or --vpc{}.",
                 self.others()
             ));
         }
@@ -126,7 +125,7 @@ impl Looked {
         let mut chosen = Vec::new();
         for id in subnets {
             let found = self.subnets.iter().find(|one| one.id == *id);
-            chosen.push(found.ok_or_else(|| format!("There is no subnet {id} here."))?);
+            chosen.push(found.ok_or_else(|| format!("There is no subnet {id} in this region."))?);
         }
         let vpcs: BTreeSet<&str> = chosen.iter().map(|one| one.vpc.as_str()).collect();
         let of: Vec<&str> = vpcs.into_iter().collect();
@@ -136,9 +135,9 @@ impl Looked {
         if vpc.is_some_and(|vpc| vpc != *only) {
             return Err(format!("The subnets are of {only}."));
         }
-        if let Some(lost) = chosen.iter().find(|one| self.way(one) == Way::None) {
+        if let Some(lost) = chosen.iter().find(|one| self.route(one) == Route::None) {
             return Err(format!(
-                "{} has no way out: its route table has no default route.",
+                "{} has no internet access: its route table has no default route.",
                 lost.id
             ));
         }
@@ -148,11 +147,11 @@ impl Looked {
     }
 
     fn network(&self, vpc: &Vpc, chosen: &[&Subnet]) -> Network {
-        let needs_addresses = chosen.iter().any(|one| self.way(one) == Way::Internet);
+        let needs_addresses = chosen.iter().any(|one| self.route(one) == Route::Internet);
         let (public_ip, addresses) = match chosen.iter().all(|one| one.gives_public_ip) {
             true => ("subnet", "each machine gets a public address"),
             false if needs_addresses => ("yes", "each machine gets a public address"),
-            false => ("no", "by a NAT gateway, without public addresses"),
+            false => ("no", "through a NAT gateway, without public addresses"),
         };
         let kind = match (vpc.is_default, vpc.name.as_str()) {
             (true, _) => format!("default VPC {}", vpc.id),
@@ -168,7 +167,7 @@ impl Looked {
         }
     }
 
-    /// What else there is to name.
+    /// Lists the VPCs that could be named.
     fn others(&self) -> String {
         let names = self.vpcs.iter().map(|vpc| match vpc.name.as_str() {
             "" => vpc.id.clone(),
@@ -179,7 +178,7 @@ impl Looked {
     }
 }
 
-/// The template wants one for each zone. One that gives addresses is taken first.
+/// Chooses one subnet per zone, as the template requires; one that assigns public addresses first.
 fn one_a_zone(mut all: Vec<&Subnet>) -> Vec<&Subnet> {
     all.sort_by_key(|one| (&one.zone, !one.gives_public_ip, &one.id));
     all.dedup_by_key(|one| &one.zone);
@@ -200,7 +199,7 @@ mod tests {
         json!({ "vpcId": vpc, "associationSet": [of], "routeSet": [route] })
     }
 
-    fn looked() -> Looked {
+    fn looked() -> Networks {
         let vpcs = json!({ "vpcSet": [
             { "vpcId": "vpc-1", "isDefault": "true", "tagSet": null },
             { "vpcId": "vpc-2", "isDefault": "false", "tagSet": [{ "key": "Name", "value": "prod" }] },
@@ -227,7 +226,7 @@ mod tests {
             table("vpc-2", json!({ "main": "false", "subnetId": "subnet-p" }), internet),
             table("vpc-3", main, nat),
         ] });
-        Looked::read(&vpcs, &subnets, Some(&routes))
+        Networks::read(&vpcs, &subnets, Some(&routes))
     }
 
     fn told(network: Result<Network, String>) -> String {
@@ -256,24 +255,26 @@ mod tests {
             (
                 Some("vpc-3"),
                 vec![],
-                "vpc-3 subnet-q no: vpc-3, 1 subnet; by a NAT gateway, without public addresses",
+                "vpc-3 subnet-q no: vpc-3, 1 subnet; through a NAT gateway, without public \
+                addresses",
             ),
             (
                 Some("vpc-4"),
                 vec![],
-                "There is no VPC vpc-4 here. Give --vpc: vpc-1, vpc-2 (prod), vpc-3.",
+                "There is no VPC vpc-4 in this region. Pass --vpc: vpc-1, vpc-2 (prod), vpc-3.",
             ),
             (
                 None,
                 vec!["subnet-n"],
-                "vpc-2 subnet-n no: vpc-2 (prod), 1 subnet; by a NAT gateway, without public addresses",
+                "vpc-2 subnet-n no: vpc-2 (prod), 1 subnet; through a NAT gateway, without public \
+                addresses",
             ),
             (
                 None,
                 vec!["subnet-x"],
-                "subnet-x has no way out: its route table has no default route.",
+                "subnet-x has no internet access: its route table has no default route.",
             ),
-            (None, vec!["subnet-y"], "There is no subnet subnet-y here."),
+            (None, vec!["subnet-y"], "There is no subnet subnet-y in this region."),
             (None, vec!["subnet-a", "subnet-n"], "The subnets are of several VPCs: vpc-1, vpc-2."),
             (Some("vpc-1"), vec!["subnet-n"], "The subnets are of vpc-2."),
         ] {
@@ -286,15 +287,19 @@ mod tests {
     fn an_account_without_a_default_network_is_told_what_there_is() {
         let mut all = looked();
         all.vpcs.remove(0);
-        let wanted = "There is no default VPC here. Give --vpc: vpc-2 (prod), vpc-3.";
+        let wanted = "There is no default VPC in this region. Pass --vpc: vpc-2 (prod), vpc-3.";
         assert_eq!(told(all.choose(None, &[])), wanted);
         all.vpcs.remove(0);
         assert!(told(all.choose(None, &[])).starts_with("vpc-3 subnet-q no"));
         all.subnets.clear();
-        let wanted = "No subnet of vpc-3 has a way out to GitHub that could be seen. Give --subnets, or --vpc: vpc-3.";
+        let wanted =
+            "No subnet of vpc-3 has a visible route to GitHub. Pass --subnets, or --vpc: vpc-3.";
         assert_eq!(told(all.choose(None, &[])), wanted);
         all.vpcs.clear();
-        assert_eq!(told(all.choose(None, &[])), "There is no default VPC here. Give --vpc.");
+        assert_eq!(
+            told(all.choose(None, &[])),
+            "There is no default VPC in this region. Pass --vpc."
+        );
     }
 
     #[test]

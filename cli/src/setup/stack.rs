@@ -1,22 +1,22 @@
-//! A stack on its way: its state, how far it is, and the one reason why it failed.
+//! The deployment of a stack: its state, its progress, and the cause of a failure.
 
 use muster_sigv4::Call;
 use serde_json::Value;
 
-/// The version of CloudFormation's old form.
+/// The API version of CloudFormation's query protocol.
 const VERSION: (&str, &str) = ("Version", "2010-05-15");
 
-/// A call of CloudFormation.
+/// Returns a CloudFormation call.
 #[must_use]
 pub fn call(action: &str, fields: &[(&str, &str)]) -> Call {
     let fields = [&[("Action", action), VERSION], fields].concat();
     Call::query("cloudformation", &fields)
 }
 
-/// A stack that is there.
+/// An existing stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// Holds when its name does not any more.
+    /// Identifies the stack even after its deletion, unlike its name.
     pub id: String,
     pub status: String,
     pub reason: String,
@@ -25,7 +25,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// From the answer to DescribeStacks.
+    /// Reads the answer to DescribeStacks.
     #[must_use]
     pub fn read(answer: &Value) -> Option<Self> {
         let one = answer["DescribeStacksResult"]["Stacks"].get(0)?;
@@ -51,13 +51,13 @@ impl Stack {
         all.iter().find(|one| one["ParameterKey"] == name)?["ParameterValue"].as_str()
     }
 
-    /// Somebody is at it.
+    /// Returns whether an operation on the stack is in progress.
     #[must_use]
     pub fn is_moving(&self) -> bool {
         self.status.ends_with("_IN_PROGRESS") && self.status != "REVIEW_IN_PROGRESS"
     }
 
-    /// It serves; an update that was taken back leaves what was before.
+    /// Returns whether the stack serves; after a rolled-back update the previous version does.
     #[must_use]
     pub fn is_there(&self) -> bool {
         matches!(
@@ -66,31 +66,31 @@ impl Stack {
         )
     }
 
-    /// Something in it may launch machines.
+    /// Returns whether something in the stack may launch machines.
     #[must_use]
     pub fn may_launch(&self) -> bool {
         let dead = ["DELETE", "ROLLBACK", "CREATE_FAILED", "REVIEW"];
         !dead.iter().any(|start| self.status.starts_with(start))
     }
 
-    /// It was never there: only a change set waits, or the first deployment was taken back as a
-    /// whole.
+    /// Returns whether the stack never existed: it has only a change set, or its first deployment was rolled back
+    /// entirely.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         matches!(self.status.as_str(), "REVIEW_IN_PROGRESS" | "DELETE_COMPLETE")
     }
 }
 
-/// How far it is.
+/// The progress of a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub done: usize,
-    /// What is being made, changed or ended now.
+    /// The resources that are being created, changed or deleted.
     pub now: Vec<String>,
 }
 
 impl Progress {
-    /// With a page of ListStackResources. The token of the next.
+    /// Adds a page of ListStackResources. Returns the token of the next page.
     pub fn add(&mut self, answer: &Value) -> Option<String> {
         let result = &answer["ListStackResourcesResult"];
         for one in result["StackResourceSummaries"].as_array().into_iter().flatten() {
@@ -104,19 +104,19 @@ impl Progress {
         result["NextToken"].as_str().map(str::to_owned)
     }
 
-    /// What is worked at.
+    /// Returns the resources in progress, for people.
     #[must_use]
-    pub fn told_of_changes(&self) -> String {
+    pub fn in_progress(&self) -> String {
         const SHOWN: usize = 4;
         let shown: Vec<&str> = self.now.iter().take(SHOWN).map(String::as_str).collect();
         let more = if self.now.len() > SHOWN { ", …" } else { "" };
         format!("{}{more}", shown.join(", "))
     }
 
-    /// The same, with what is done.
+    /// Returns the progress with the number of finished resources.
     #[must_use]
-    pub fn told(&self) -> String {
-        let now = self.told_of_changes();
+    pub fn summary(&self) -> String {
+        let now = self.in_progress();
         let now = if now.is_empty() { String::new() } else { format!("; now {now}") };
         format!("{} done{now}", crate::words::count(self.done, "resource"))
     }
@@ -124,17 +124,17 @@ impl Progress {
 
 /// One change of a change set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ResourceChange {
     /// `Add`, `Modify` or `Remove`.
     pub action: String,
     pub resource: String,
     pub kind: String,
-    /// It is made anew.
+    /// Whether the resource is replaced.
     pub is_replaced: bool,
 }
 
-impl Change {
-    /// An element of `Changes`.
+impl ResourceChange {
+    /// Reads an element of `Changes`.
     #[must_use]
     pub fn read(change: &Value) -> Self {
         let one = &change["ResourceChange"];
@@ -147,28 +147,28 @@ impl Change {
         }
     }
 
-    /// What goes with it if it is made anew or removed; none: nothing that anybody would miss.
+    /// Returns what is lost if the resource is replaced or removed; `None` if that does not matter.
     #[must_use]
     pub fn loses(&self) -> Option<&'static str> {
         let goes = self.is_replaced || self.action == "Remove";
         let lost = match (self.resource.as_str(), self.kind.as_str()) {
-            ("InstanceRole", _) => "the machines alive then are strangers",
-            ("Api", _) => "the webhook gets another address: muster github hook set",
-            ("AppKey", _) => "the App's key goes: muster github connect",
-            ("WebhookSecret", _) => "the webhook gets another secret: muster github hook set",
-            (_, "AWS::DynamoDB::Table") => "its records stay behind in the old one",
+            ("InstanceRole", _) => "machines that are running lose their access",
+            ("Api", _) => "the webhook gets a new address: muster github hook set",
+            ("AppKey", _) => "the App's key is lost: muster github connect",
+            ("WebhookSecret", _) => "the webhook gets a new secret: muster github hook set",
+            (_, "AWS::DynamoDB::Table") => "its records stay in the old table",
             _ => return None,
         };
         goes.then_some(lost)
     }
 }
 
-/// The resource that failed first in the last deployment, and why; what was cancelled because of it
-/// is not asked.
+/// Returns the resource that failed first in the last deployment, and why; resources that were cancelled because of it
+/// are skipped.
 #[must_use]
 pub fn cause(events: &[Value]) -> Option<(String, String)> {
     let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
-    // They come newest first, back to the one that somebody began it with.
+    // Events are newest first, back to the one that a user started.
     let is_of_it = |event: &&Value| text(event, "ResourceStatusReason") != "User Initiated";
     let failed = events.iter().take_while(is_of_it).filter(|event| {
         text(event, "ResourceStatus").ends_with("_FAILED")
@@ -178,7 +178,7 @@ pub fn cause(events: &[Value]) -> Option<(String, String)> {
     Some((text(first, "LogicalResourceId"), text(first, "ResourceStatusReason")))
 }
 
-/// That in a sentence, with what helps.
+/// Returns the cause as a sentence, with advice.
 #[must_use]
 pub fn failed_at(resource: &str, reason: &str) -> String {
     let said = format!("The deployment failed at {resource}: {}", reason.trim_end());
@@ -187,15 +187,16 @@ pub fn failed_at(resource: &str, reason: &str) -> String {
         .any(|word| reason.contains(word));
     if is_denied {
         return format!(
-            "{said}\nIt takes the right to make roles, functions, tables and queues. Where roles need a permissions boundary: --boundary ARN"
+            "{said}\nThis needs permission to create roles, functions, tables and queues. If roles \
+            need a permissions boundary: --boundary ARN"
         );
     }
     said
 }
 
-/// What `sam` said, without its progress: its last error, or its last lines.
+/// Returns `sam`'s error from its output, or its last lines.
 #[must_use]
-pub fn told_by_sam(said: &str) -> String {
+pub fn sam_error(said: &str) -> String {
     const LAST: usize = 6;
     let lines: Vec<&str> =
         said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -204,7 +205,7 @@ pub fn told_by_sam(said: &str) -> String {
     lines[from..].join("\n")
 }
 
-/// The change set that `sam` made and did not run.
+/// Returns the change set that `sam` created and did not execute.
 #[must_use]
 pub fn change_set(said: &str) -> Option<String> {
     let mut words = said.split_whitespace().rev();
@@ -245,10 +246,10 @@ mod tests {
     fn sams_error_is_told_and_its_change_set_found() {
         let said = "Uploading…\n\nError: Failed to create changeset for the stack: muster, Rule: each of Subnets\n  must be …\n\n";
         assert_eq!(
-            told_by_sam(said),
+            sam_error(said),
             "Error: Failed to create changeset for the stack: muster, Rule: each of Subnets\n  must be …"
         );
-        assert_eq!(told_by_sam("a\nb\nc\nd\ne\nf\ng\nh"), "c\nd\ne\nf\ng\nh");
+        assert_eq!(sam_error("a\nb\nc\nd\ne\nf\ng\nh"), "c\nd\ne\nf\ng\nh");
         let arn = "arn:aws:cloudformation:us-east-1:1:changeSet/samcli-deploy1/9";
         assert_eq!(
             change_set(&format!("Changeset created successfully. {arn}\n")),

@@ -1,5 +1,5 @@
-//! A pool file without anybody to ask what its names stand for: of groups, images, launch templates and placement groups
-//! the model needs no more than that they are there.
+//! Reads a pool file offline. Runner groups, images, launch templates and placement groups only have to exist for the
+//! model.
 
 use muster_domain::ids::Entity;
 use muster_domain::pool_file::{
@@ -7,13 +7,13 @@ use muster_domain::pool_file::{
 };
 use serde_json::Value;
 
-/// The rounds that names may take: entities, then their groups, then nothing.
+/// Maximum number of rounds to resolve names: entities, then their groups, then none.
 const ROUNDS: usize = 4;
 
-/// Reads it. `owner`: whose jobs these are, for pools that name theirs by GitHub's number.
+/// Reads a pool file. `owner` is the owner of the jobs, for pools that identify theirs by GitHub's number.
 ///
 /// # Errors
-/// What is wrong with it, or what nobody here can know.
+/// Returns the errors in the file, or the names that cannot be resolved offline.
 pub fn read(file: &Value, owner: Option<&Entity>) -> Result<PoolFile, Vec<Problem>> {
     let mut answers = Answers::default();
     for _ in 0..ROUNDS {
@@ -38,7 +38,7 @@ fn answer(
     match question {
         Question::Entity(id) => {
             let unknown = || {
-                let what = format!("{id}: only GitHub knows its name; write that here");
+                let what = format!("{id}: only GitHub knows its name; write the name here");
                 vec![Problem { path: "entity".to_owned(), what }]
             };
             let owner = owner.ok_or_else(unknown)?.clone();
@@ -72,7 +72,7 @@ fn answer(
     Ok(())
 }
 
-/// The names of runner groups, wherever they stand.
+/// Collects the names of runner groups anywhere in the file.
 fn groups<'a>(value: &'a Value, names: &mut Vec<&'a str>) {
     match value {
         Value::Object(fields) => {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_example_is_read_without_anybody_to_ask() {
         let example = include_str!("../../../infra/pools.example.yaml");
-        let file = muster_yaml::read(example).expect("YAML");
+        let file = muster_api::yaml::read(example).expect("YAML");
         assert_eq!(read(&file, None).expect("a pool file").pools.len(), 3);
         let mut named = file;
         named["pools"][2]["runner_group"] = "Releases".into();

@@ -1,5 +1,5 @@
-//! What days would have cost with other pools: the stack's own passes in the simulated cloud, on the jobs of real lines.
-//! No I/O: lines and pool files come in, figures go out.
+//! Estimates what past days would have cost with different pools: it runs the stack's own passes in the simulated cloud
+//! on the jobs of real usage lines. It has no I/O: lines and pool files are inputs, figures are outputs.
 
 mod file;
 
@@ -17,14 +17,14 @@ use serde::Serialize;
 
 pub use self::file::read as read_file;
 
-/// Most values of one trial: each is a replay of its own.
+/// Maximum number of values in one trial: each requires its own replay.
 const MOST_VALUES: usize = 24;
-/// From here on the model is said to be off, in hundredths.
+/// Error of the model from which it is reported, in hundredths.
 const OFF: u64 = 5;
-/// Waits that differ by less are equal: chance alone makes as much. In hundredths.
+/// Waits that differ by less count as equal, because chance alone causes that much. In hundredths.
 const EQUAL: u64 = 2;
 
-/// What `--try` changes, and to what.
+/// The field that `--try` changes, and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     pub field: Field,
@@ -54,9 +54,7 @@ impl FromStr for Trial {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!(
-                "{text:?} is no trial; one looks like min_idle=0..5, max=20..30 or max=10,20,40"
-            )
+            format!("{text:?} is not a trial; examples: min_idle=0..5, max=20..30, max=10,20,40")
         };
         let (field, values) = text.split_once('=').ok_or_else(wrong)?;
         let field = match field {
@@ -77,7 +75,7 @@ impl FromStr for Trial {
         }
         if values.len() > MOST_VALUES {
             return Err(format!(
-                "more than {MOST_VALUES} values are too many; name some: {}=10,20,40",
+                "at most {MOST_VALUES} values are allowed; list some: {}=10,20,40",
                 field.name()
             ));
         }
@@ -85,32 +83,32 @@ impl FromStr for Trial {
     }
 }
 
-/// All that is told of it.
+/// The result of a simulation.
 #[derive(Clone, Debug, Serialize)]
-pub struct Told {
+pub struct Simulation {
     /// The first day and the last.
     pub from: Date,
     pub to: Date,
-    /// The pool that all of it is about; none: the stack.
+    /// The pool that the result is limited to; `None` for the whole stack.
     pub pool: Option<PoolName>,
-    /// Decides what is drawn.
+    /// The seed of the random numbers.
     pub seed: u64,
     /// Jobs that were replayed.
     pub jobs: usize,
-    /// When the file in force was applied, if that was in this time.
+    /// When the file in force was applied, if that was in this period.
     pub applied_at: Option<Time>,
-    /// What happened, and what the model says of it with the file in force.
+    /// What happened, and what the model predicts for it with the file in force.
     pub real: Figures,
     pub predicted: Figures,
-    /// How far the model is off in what is furthest, in hundredths; only what is more than five.
+    /// The largest errors of the model, in hundredths, if above five.
     pub off: Vec<(&'static str, u64)>,
     /// Pools that had machines in these days, and are not in the file in force.
     pub gone: Vec<PoolName>,
-    /// With another file, by its name.
+    /// The figures with a different file, and its name.
     pub new: Option<(String, Figures)>,
-    /// With other values.
+    /// The figures of a trial.
     pub tried: Option<Tried>,
-    /// Rules of the simulator's judge that broke, with what was replayed.
+    /// Invariants of the simulator that broke, each with the file that was replayed.
     pub broken: Vec<(String, String)>,
 }
 
@@ -122,9 +120,9 @@ pub struct Figures {
     pub p95: Option<u64>,
     pub p99: Option<u64>,
     pub machines: u64,
-    /// Machines whose type has no price: not in the money.
+    /// Machines whose type has no price; not included in the money.
     pub unpriced: u64,
-    /// Jobs that had no runner: they wait at the end, or waited for a day.
+    /// Jobs that got no runner by the end or within a day.
     pub unserved: u64,
 }
 
@@ -133,15 +131,15 @@ pub struct Figures {
 pub struct Tried {
     pub field: Field,
     pub of: PoolName,
-    pub rows: Vec<Row>,
+    pub rows: Vec<TrialRow>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Row {
+pub struct TrialRow {
     pub value: u32,
     #[serde(flatten)]
     pub figures: Figures,
-    /// No other row costs less and has waits as short.
+    /// Whether no other row costs less and has waits as short.
     pub is_unbeaten: bool,
 }
 
@@ -159,7 +157,7 @@ impl Figures {
         }
     }
 
-    /// In hundredths of what was, where that is more than a few.
+    /// Returns the differences to the real figures in hundredths, if above a few.
     fn off(&self, real: &Self) -> Vec<(&'static str, u64)> {
         let pairs = [
             ("dollars", Some(self.money), Some(real.money)),
@@ -175,33 +173,33 @@ impl Figures {
     }
 }
 
-/// What is to be replayed.
+/// The input of a simulation.
 #[derive(Debug)]
-pub struct Question<'a> {
+pub struct SimulationInput<'a> {
     pub lines: &'a [Line],
     pub in_force: PoolFile,
-    /// Most machines of the stack, whatever a file says.
+    /// Maximum number of machines of the stack, which a file cannot raise.
     pub most: Option<u32>,
     pub applied_at: Option<Time>,
-    /// Another file, with its name.
+    /// A different file, with its name.
     pub new: Option<(String, PoolFile)>,
     pub trial: Option<Trial>,
     pub pool: Option<PoolName>,
     pub seed: u64,
 }
 
-impl Question<'_> {
-    /// The files to replay besides the one in force.
+impl SimulationInput<'_> {
+    /// Returns the files to replay in addition to the one in force.
     ///
     /// # Errors
-    /// What the trial lacks.
+    /// Explains what the trial lacks.
     fn trials(&self) -> Result<Option<(PoolName, Vec<PoolFile>)>, String> {
         let Some(trial) = &self.trial else { return Ok(None) };
         let base = self.new.as_ref().map_or(&self.in_force, |(_, file)| file);
         let of = match (&self.pool, base.pools.as_slice()) {
             (Some(pool), _) => pool.clone(),
             (None, [only]) => only.name.clone(),
-            (None, _) => return Err("Which pool is --try about? Give --pool.".to_owned()),
+            (None, _) => return Err("--try changes one pool. Pass --pool.".to_owned()),
         };
         let with = |value: &u32| {
             let mut file = base.clone();
@@ -213,7 +211,8 @@ impl Question<'_> {
             }
             if pool.min_idle > 0 && pool.entity.is_none() {
                 return Err(format!(
-                    "{of} keeps no runner idle: it has no entity where those are registered. Give it one in a file, with --pools."
+                    "{of} cannot keep runners idle: it has no entity to register them at. Set its \
+                    entity in a file, with --pools."
                 ));
             }
             if pool.min_idle > pool.max {
@@ -226,11 +225,11 @@ impl Question<'_> {
         files.map(|files| Some((of, files)))
     }
 
-    /// Replays all of it.
+    /// Runs all replays.
     ///
     /// # Errors
-    /// What the question lacks.
-    pub fn answer(self) -> Result<Told, String> {
+    /// Explains what the input lacks.
+    pub fn answer(self) -> Result<Simulation, String> {
         let trials = self.trials()?;
         let has = |file: &PoolFile| {
             self.pool.as_ref().is_none_or(|pool| file.pools.iter().any(|one| one.name == *pool))
@@ -261,7 +260,13 @@ impl Question<'_> {
         gone.collect::<BTreeSet<PoolName>>().into_iter().collect()
     }
 
-    fn told(self, replay: &Replay, of: Option<PoolName>, all: &[Outcome], only: &Only) -> Told {
+    fn told(
+        self,
+        replay: &Replay,
+        of: Option<PoolName>,
+        all: &[Outcome],
+        only: &Only,
+    ) -> Simulation {
         let figures: Vec<Figures> = all.iter().map(|one| Figures::of(&one.measured)).collect();
         let real = Figures::of(&Measured::of(self.lines, only));
         let predicted = figures.first().copied().unwrap_or_default();
@@ -283,7 +288,7 @@ impl Question<'_> {
             of,
             rows: rows(&trial.values, figures.get(first..).unwrap_or_default()),
         });
-        Told {
+        Simulation {
             from: Date::of(begin),
             to: Date::of(end),
             jobs: replay.jobs.len(),
@@ -301,8 +306,8 @@ impl Question<'_> {
     }
 }
 
-/// A row is beaten by one that costs less, and whose waits are as short.
-fn rows(values: &[u32], figures: &[Figures]) -> Vec<Row> {
+/// Returns the rows of a trial. A row is beaten by one that costs less and has waits as short.
+fn rows(values: &[u32], figures: &[Figures]) -> Vec<TrialRow> {
     let is_as_short = |one: &Figures, other: &Figures| {
         let limit = |wait: Option<u64>| wait.map(|wait| wait + wait * EQUAL / 100);
         one.unserved <= other.unserved
@@ -311,7 +316,7 @@ fn rows(values: &[u32], figures: &[Figures]) -> Vec<Row> {
     let is_beaten = |own: &Figures| {
         figures.iter().any(|other| other.money < own.money && is_as_short(other, own))
     };
-    let row = |(value, own): (&u32, &Figures)| Row {
+    let row = |(value, own): (&u32, &Figures)| TrialRow {
         value: *value,
         figures: *own,
         is_unbeaten: !is_beaten(own),

@@ -1,7 +1,7 @@
-//! Jobs that nobody told of: where to ask for those of a repository, and what was taken in.
+//! Imports jobs whose events were never received: the form, and the result.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::AdoptedJobs;
+use muster_api::answers::AdoptedJobs;
 use muster_domain::time::Time;
 
 use super::find::Found;
@@ -11,31 +11,31 @@ use super::page::Filter;
 use super::text::Said;
 use crate::views::jobs::taken_in_all;
 
-/// Above the list of jobs, which may be long.
+/// Renders a link to the form, above the list of jobs because that may be long.
 pub(super) fn way(about: &About) -> Markup {
     html! { @if !about.is_read_only {
-        p.quiet { "A job is missing here? " a href="#adopt" { "Take in jobs of a repository" } }
+        p.quiet { "A job is missing here? " a href="#adopt" { "Import jobs of a repository" } }
     } }
 }
 
-/// Below it.
+/// Renders the form, below the list.
 pub(super) fn form(about: &About) -> Markup {
     html! {
         @if !about.is_read_only {
             section aria-labelledby="adopt" {
-                h2 #adopt { "Take in jobs of a repository" }
+                h2 #adopt { "Import jobs of a repository" }
                 form.order action="/confirm/adopt" {
                     label for="repository" { "Repository" }
                     input #repository name="repository" required placeholder="OWNER/REPO" autocomplete="off" spellcheck="false" autocapitalize="off" aria-describedby="adopt-about";
-                    p.quiet #adopt-about { "For jobs that are queued at GitHub and missing here: from before the webhook worked, or whose event never came." }
-                    p { button { "Take in…" } }
+                    p.quiet #adopt-about { "For jobs that are queued at GitHub and missing here: they were queued before the webhook worked, or GitHub never sent their event." }
+                    p { button { "Import…" } }
                 }
             }
         }
     }
 }
 
-/// What was taken in, and what no pool serves.
+/// Renders the imported jobs, and imported jobs that no pool serves.
 pub(super) fn taken_in(answer: &AdoptedJobs, now: Time) -> Markup {
     let taken = answer.taken_in.iter().map(|one| waiting(one, now));
     let all: Vec<_> =
@@ -44,6 +44,6 @@ pub(super) fn taken_in(answer: &AdoptedJobs, now: Time) -> Markup {
     html! {
         p { (Said(&taken_in_all(answer))) @if !answer.unserved.is_empty() { " Served by no pool: " (answer.unserved.len()) "." } }
         @if !all.is_empty() { (table(&found)) }
-        @if found.rows.len() < all.len() { p.quiet { "The first " (found.rows.len()) " are shown; all stand among the jobs." } }
+        @if found.rows.len() < all.len() { p.quiet { "The first " (found.rows.len()) " are shown; the list of jobs has all of them." } }
     }
 }

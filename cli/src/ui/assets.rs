@@ -1,11 +1,11 @@
-//! What a page loads: its style and its script, from the binary. Their addresses change with them,
-//! so a browser may keep them.
+//! The style, script and icon of the pages, compiled into the binary. Their addresses contain a hash of their contents,
+//! so a browser can cache them.
 
 use std::sync::LazyLock;
 
 use ring::digest;
 
-/// A file of the pages.
+/// A static file.
 pub struct Asset {
     pub path: String,
     pub kind: &'static str,
@@ -19,7 +19,7 @@ pub static SCRIPT: LazyLock<Asset> =
 pub static ICON: LazyLock<Asset> =
     LazyLock::new(|| asset("svg", "image/svg+xml", include_str!("icon.svg")));
 
-/// The file of an address.
+/// Returns the file at an address.
 #[must_use]
 pub fn at(path: &str) -> Option<&'static Asset> {
     [&*STYLE, &*SCRIPT, &*ICON].into_iter().find(|asset| asset.path == path)
@@ -31,8 +31,7 @@ fn asset(end: &str, kind: &'static str, text: &'static str) -> Asset {
     Asset { path: format!("/s/{hash}.{end}"), kind, text }
 }
 
-/// What the browser is told with every page: it loads nothing from elsewhere, and no other site may
-/// frame, read or keep it.
+/// Response headers of every page: it loads nothing from elsewhere, and no other site may frame, read or keep it.
 pub const HEADERS: [(&str, &str); 8] = [
     (
         "content-security-policy",
@@ -41,7 +40,7 @@ pub const HEADERS: [(&str, &str); 8] = [
     ),
     ("cache-control", "no-store"),
     ("x-content-type-options", "nosniff"),
-    // With `no-referrer` a browser says of our own forms too that they come from nowhere.
+    // With `no-referrer`, a browser sends our own forms without an origin.
     ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),

@@ -1,4 +1,4 @@
-//! Who did what, a day at a time.
+//! The audit trail, one day per page.
 
 use maud::{Markup, html};
 use muster_domain::time::Time;
@@ -7,7 +7,7 @@ use super::memory::{Memory, day};
 use super::page::Page;
 use super::parts::trail;
 
-/// How long lines are kept at most that are worth a link; older ones are a matter for `muster audit`.
+/// Maximum age in days that the page links to; `muster audit` shows older lines.
 const DAYS: u32 = 90;
 
 pub(super) fn body(back: u32, memory: &Memory, now: Time) -> Option<Markup> {
@@ -17,12 +17,12 @@ pub(super) fn body(back: u32, memory: &Memory, now: Time) -> Option<Markup> {
     let at = |back| Page::Audit { back }.address();
     Some(html! {
         nav.pager aria-label="Days" {
-            @if back < DAYS { a rel="prev" href=(at(back + 1)) { "← The day before" } }
+            @if back < DAYS { a rel="prev" href=(at(back + 1)) { "← Previous day" } }
             strong { (date) }
-            @if back > 0 { a rel="next" href=(at(back - 1)) { "The day after →" } }
+            @if back > 0 { a rel="next" href=(at(back - 1)) { "Next day →" } }
         }
         @if list.lines.is_empty() {
-            p.empty { "Nothing was ordered, refused, switched or applied on that day." }
+            p.empty { "No entries on that day. Orders, refusals, pauses and pool files appear here." }
         } @else {
             (trail(&list.lines, true, now))
         }

@@ -1,7 +1,7 @@
-//! An order before it is given: what it would do, why, and a button. A page of its own.
+//! The page that confirms an order: what it would do, a field for the reason, and a button.
 
 use maud::{Markup, html};
-use muster_control::admin::To;
+use muster_api::{MIN_REASON, To, is_reason};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
@@ -12,38 +12,35 @@ use super::text::{Said, shown};
 use crate::failure::Failure;
 use crate::words::read_pause;
 
-/// Shortest reason, characters; the function's own bound.
-const REASON: usize = 5;
-
-/// What a person filled in.
+/// The fields that the user filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     pub reason: String,
-    /// The name, typed.
+    /// The typed name.
     pub typed: String,
-    /// How long a pause lasts, for example `2h`; empty for one without an end.
+    /// The length of a pause, such as `2h`; empty for no end.
     pub length: String,
 }
 
 impl Given {
-    /// What is missing, in a sentence.
+    /// Checks that the fields are complete.
     ///
     /// # Errors
-    /// That sentence.
+    /// Describes what is missing.
     pub fn check(&self, order: &Order) -> Result<(), String> {
-        if order.has_reason() && self.reason.trim().chars().count() < REASON {
-            return Err(format!("Say why, in {REASON} characters or more."));
+        if order.has_reason() && !is_reason(&self.reason) {
+            return Err(format!("Give a reason of at least {MIN_REASON} characters."));
         }
         self.seconds(order)?;
         match order.typed() {
             Some(name) if self.typed.trim() != name => {
-                Err(format!("Type {name}: it is not what was typed. Nothing was ordered."))
+                Err(format!("The typed name is not {name}. Nothing was changed."))
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// The length of a pause.
+    /// Returns the length of a pause.
     fn seconds(&self, order: &Order) -> Result<Option<Seconds>, String> {
         match self.length.trim() {
             length if is_pause(order) && !length.is_empty() => read_pause(length).map(Some),
@@ -51,7 +48,7 @@ impl Given {
         }
     }
 
-    /// The order's request with what was filled in. Expects what [`Self::check`] accepts.
+    /// Returns the order's request with the fields. Expects what [`Self::check`] accepts.
     #[must_use]
     pub fn request(&self, order: &Order, by: Option<&str>) -> Option<Value> {
         let mut request = order.request(self.reason.trim(), by, false)?;
@@ -66,7 +63,7 @@ const fn is_pause(order: &Order) -> bool {
     matches!(order, Order::Switch { to: To::Off, .. })
 }
 
-/// The page that asks. `wrong`: what was missing.
+/// Renders the confirmation page. `wrong`: the missing fields, if any.
 #[must_use]
 pub fn page(
     order: &Order,
@@ -94,22 +91,22 @@ pub fn page(
     )
 }
 
-/// An order that the function refused, or did not answer.
+/// Renders the page of an order that the function refused or did not answer.
 #[must_use]
 pub fn refused(order: &Order, failure: &Failure, about: &About) -> String {
     let body = html! {
         div.wrong role="alert" { p { (Said(&failure.sentence())) } }
-        p { a.button href=(order.confirmed_at()) { "Look again" } " " a href=(order.shown_at().address()) { "Back" } }
+        p { a.button href=(order.confirmed_at()) { "Check again" } " " a href=(order.shown_at().address()) { "Back" } }
     };
     still(&title(order), about, &body)
 }
 
-/// What was typed makes no order.
+/// Renders the page of a form that is not a valid order.
 #[must_use]
 pub fn unread(action: &str, about: &About) -> String {
     let body = html! {
         div.wrong role="alert" { p { (Order::unread(action)) } }
-        p { "Go back, and look at what was typed." }
+        p { "Go back and check what you typed." }
     };
     still("Nothing to confirm", about, &body)
 }
@@ -122,13 +119,13 @@ fn form(order: &Order, given: &Given, wrong: Option<&str>, token: &str) -> Marku
             @for (name, value) in order.fields() { input type="hidden" name=(name) value=(value); }
             @if order.has_reason() {
                 label for="reason" { "Reason" }
-                input #reason name="reason" required minlength=(REASON) maxlength="1000" value=(shown(&given.reason)) autocomplete="off" aria-describedby="reason-about";
-                p.quiet #reason-about { (REASON) " characters or more; it goes into the audit trail." }
+                input #reason name="reason" required minlength=(MIN_REASON) maxlength="1000" value=(shown(&given.reason)) autocomplete="off" aria-describedby="reason-about";
+                p.quiet #reason-about { (MIN_REASON) " characters or more; it is recorded in the audit trail." }
             } @else { p.quiet { (order.kept()) } }
             @if is_pause(order) {
-                label for="length" { "For how long" }
+                label for="length" { "Duration" }
                 input #length name="for" placeholder="2h" value=(shown(&given.length)) autocomplete="off" aria-describedby="length-about";
-                p.quiet #length-about { "1m to 30d. Empty: until somebody resumes it." }
+                p.quiet #length-about { "1m to 30d. Leave it empty to pause until someone resumes." }
             }
             @if let Some(typed) = order.typed() {
                 label for="typed" { "Type the name: " code { (typed) } }
@@ -152,13 +149,13 @@ pub(super) fn title(order: &Order) -> String {
         Order::Delete { name, how: Delete::Kill } => format!("Kill the job of {name}"),
         Order::Apply { .. } => "Apply a pool file".to_owned(),
         Order::Restore { version } => format!("Restore version {version} of the pools"),
-        Order::Canary { pool, .. } => format!("Try a machine of pool {pool}"),
+        Order::Canary { pool, .. } => format!("Launch a test machine in pool {pool}"),
         Order::Redrive { queue } => format!("Redrive {}", queue.name()),
-        Order::Hook(Hook::Test) => "Have GitHub send its newest delivery again".to_owned(),
+        Order::Hook(Hook::Test) => "Redeliver GitHub's newest delivery".to_owned(),
         Order::Hook(Hook::Set) => "Point the webhook at this stack".to_owned(),
-        Order::Hook(Hook::Rotate) => "Make another webhook secret".to_owned(),
+        Order::Hook(Hook::Rotate) => "Rotate the webhook secret".to_owned(),
         Order::Hook(Hook::Remove) => "Remove the webhook".to_owned(),
-        Order::Adopt { repository } => format!("Take in jobs of {repository}"),
+        Order::Adopt { repository } => format!("Import jobs of {repository}"),
     }
 }
 
@@ -174,10 +171,10 @@ fn button(order: &Order) -> &'static str {
         Order::Restore { .. } => "Restore",
         Order::Canary { .. } => "Launch it",
         Order::Redrive { .. } => "Redrive",
-        Order::Adopt { .. } => "Take them in",
-        Order::Hook(Hook::Test) => "Send it again",
+        Order::Adopt { .. } => "Import them",
+        Order::Hook(Hook::Test) => "Redeliver it",
         Order::Hook(Hook::Set) => "Point it here",
-        Order::Hook(Hook::Rotate) => "Make another secret",
+        Order::Hook(Hook::Rotate) => "Rotate the secret",
         Order::Hook(Hook::Remove) => "Remove it",
     }
 }

@@ -1,7 +1,7 @@
-//! What machines cost, and for whom.
+//! The costs of machines, grouped by repository, pool and so on.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::CostsList;
+use muster_api::answers::CostsList;
 use muster_domain::usage::{Parts, Sum};
 
 use super::memory::{BY, Memory};
@@ -20,10 +20,10 @@ pub(super) fn body(days: u32, by: &'static str, memory: &Memory) -> Option<Marku
     let at = |days, by| Page::Costs { days, by }.address();
     Some(html! {
         div.find {
-            nav aria-label="How far back" { ul { @for (span, name) in SPANS {
+            nav aria-label="Period" { ul { @for (span, name) in SPANS {
                 li { a href=(at(span, by)) aria-current=[(span == days).then_some("true")] { (name) } }
             } } }
-            nav aria-label="What the rows are of" { ul { @for (word, _) in BY {
+            nav aria-label="Group by" { ul { @for (word, _) in BY {
                 li { a href=(at(days, word)) aria-current=[(word == by).then_some("true")] { "by " (word) } }
             } } }
         }
@@ -36,13 +36,13 @@ pub(super) fn body(days: u32, by: &'static str, memory: &Memory) -> Option<Marku
     })
 }
 
-/// Sums, days, rows, and what is not in them.
+/// Renders totals, days, rows, and notes about costs that are not included.
 pub(super) fn told_of(told: &CostsList) -> Markup {
     html! {
         @if told.all.machines == 0 {
-            p.empty { "No machine has ended in this time. What a machine cost stands here when it has ended." }
+            p.empty { "No machines ended in this period. The cost of a machine appears here when it has ended." }
         } @else {
-            (tiles("What it came to", &sums(&told.all)))
+            (tiles("Totals", &sums(&told.all)))
             section aria-labelledby="days" { h2 #days { "Day by day" } (of_days(told)) }
             section aria-labelledby="rows" { h2 #rows { "By " (BY.iter().find(|(_, by)| *by == told.by).map_or("name", |(word, _)| word)) } (rows(told)) }
         }
@@ -57,14 +57,14 @@ fn sums(all: &Sum) -> [Tile; 4] {
     let of_a_minute = whole.checked_div(all.minutes).map_or_else(|| "–".to_owned(), dollars);
     [
         tile("Dollars", dollars(whole), format!("{} machines", thousands(all.machines))),
-        tile("Saved by spot", dollars(saved), format!("of {} on demand", dollars(all.on_demand))),
+        tile("Saved by Spot", dollars(saved), format!("of {} On-Demand", dollars(all.on_demand))),
         tile(
-            "For nothing",
+            "Wasted",
             dollars(idle + vain),
-            format!("{} of all, idle or in vain", share(idle + vain, whole)),
+            format!("{} of all: idle, or never ran a job", share(idle + vain, whole)),
         ),
         tile(
-            "A job's minute",
+            "Per job-minute",
             of_a_minute,
             format!("{} minutes of {} jobs", thousands(all.minutes), thousands(all.jobs)),
         ),
@@ -72,18 +72,18 @@ fn sums(all: &Sum) -> [Tile; 4] {
 }
 
 fn of_days(told: &CostsList) -> Markup {
-    let bar = |day: &muster_control::admin::answers::CostsOfDay| {
+    let bar = |day: &muster_api::answers::CostsOfDay| {
         let Parts { start, work, end, idle, vain } = day.money;
         let title =
             format!("{}: {}, {} jobs", day.date, dollars(day.money.sum()), thousands(day.jobs));
         Bar {
+            name: day.date.to_string(),
             title,
             parts: vec![("work", work), ("boot", start + end), ("idle", idle), ("end", vain)],
         }
     };
     let all: Vec<Bar> = told.days.iter().map(bar).collect();
-    let legend =
-        [("work", "work"), ("boot", "start and end"), ("idle", "idle"), ("end", "in vain")];
+    let legend = [("work", "work"), ("boot", "start and end"), ("idle", "idle"), ("end", "wasted")];
     html! {
         (bars("Dollars of each day", &all, dollars))
         ul.legend { @for (class, name) in legend { li { span class={ "key " (class) } aria-hidden="true" {} (name) } } }
@@ -108,11 +108,11 @@ fn rows(told: &CostsList) -> Markup {
         table {
             thead { tr {
                 th scope="col" { "Name" } th.number scope="col" { "Jobs" } th.number scope="col" { "Minutes" }
-                th.number scope="col" { "Dollars" } th.number scope="col" { "Of all" }
+                th.number scope="col" { "Dollars" } th.number scope="col" { "Share" }
             } }
             tbody {
                 @for one in &told.rows { (row(&one.name, &one.sum, whole)) }
-                @if rest.machines > 0 { (row("of no job: idle, in vain, or unknown", rest, whole)) }
+                @if rest.machines > 0 { (row("no job: idle, wasted, or unknown", rest, whole)) }
             }
         }
     }
@@ -126,7 +126,7 @@ fn row(name: &str, sum: &Sum, whole: u64) -> Markup {
             td.number data-label="Jobs" { (thousands(sum.jobs)) }
             td.number data-label="Minutes" { (thousands(sum.minutes)) }
             td.number data-label="Dollars" { @if sum.unpriced == sum.machines { "no price" } @else { (dollars(money)) } }
-            td.number data-label="Of all" { @if sum.unpriced == sum.machines { (none()) } @else { (share(money, whole)) } }
+            td.number data-label="Share" { @if sum.unpriced == sum.machines { (none()) } @else { (share(money, whole)) } }
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What came of an order: where it shows, or a page that says it.
+//! The result of an order: the page that shows it, or a page of its own.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::{AdoptedJobs, TestedHook};
+use muster_api::answers::{AdoptedJobs, TestedHook};
 use muster_domain::time::Time;
 use serde_json::Value;
 
@@ -18,19 +18,19 @@ use crate::page::Screen;
 use crate::views::dead_letters::{Queue, none, on_the_way};
 use crate::views::github::tested;
 
-/// What came of it.
+/// The result of an order.
 #[derive(Clone, Debug)]
 pub enum Done {
-    /// This page shows it.
+    /// An existing page shows it.
     At(Page),
-    /// No other page does.
+    /// No existing page shows it; this is its text.
     Said(Markup),
 }
 
-/// Reads an answer.
+/// Reads the answer to an order.
 ///
 /// # Errors
-/// When it is none to this order.
+/// Fails when it does not answer this order.
 pub fn of(order: &Order, answer: Value, now: Time) -> Result<Done, Failure> {
     Ok(match order {
         Order::Canary { .. } => Done::At(match answer["name"].as_str() {
@@ -65,11 +65,11 @@ pub fn of(order: &Order, answer: Value, now: Time) -> Result<Done, Failure> {
     })
 }
 
-/// The page that says what no other shows.
+/// Renders a result that no existing page shows.
 #[must_use]
 pub fn page(order: &Order, said: &Markup, about: &About) -> String {
     let body = html! {
-        section.said role="status" aria-label="What came of it" { (said) }
+        section.said role="status" aria-label="Result" { (said) }
         p { a.button href=(order.shown_at().address()) { "Back" } }
     };
     still(&title(order), about, &body)

@@ -19,54 +19,54 @@ pub const ENTER: &str = "/enter";
 
 /// The parts of a request that decide about access.
 #[derive(Clone, Debug, Default)]
-pub struct Knock {
+pub struct PageRequest {
     pub method: String,
     pub path: String,
     pub query: String,
-    /// Each `Host` header: two would mean two things to two readers.
+    /// All `Host` headers: with two, two readers could disagree.
     pub hosts: Vec<String>,
     pub cookies: Vec<String>,
     pub origins: Vec<String>,
-    /// `Sec-Fetch-Site`. Not every browser sends it.
+    /// The header `Sec-Fetch-Site`, which not every browser sends.
     pub site: Option<String>,
     /// The fields of a form.
     pub form: Fields,
 }
 
-/// A request that was let in.
+/// A request that has access.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admitted {
-    /// The browser that has the entry address. It gets the cookie, and the address is used up.
-    Enters,
+pub enum Access {
+    /// The browser with the entry address. It gets the cookie, and the address becomes invalid.
+    Enter,
     /// Reads a page.
-    Looks,
-    /// Asks what this order would do; a whole file comes with it.
-    Drafts(Order),
-    /// Gives an order that was confirmed.
-    Orders(Order),
+    View,
+    /// Requests a dry run of an order that includes a whole file.
+    Draft(Order),
+    /// Submits a confirmed order.
+    Submit(Order),
 }
 
-/// A request that was not let in, and why.
+/// A request without access, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct Denied {
     pub status: u16,
     pub why: &'static str,
 }
 
 /// The access control of one process.
-pub struct Door {
+pub struct Guard {
     port: u16,
     /// The path above all pages, such as `/1f…`.
     root: String,
-    /// What the next browser has to send; none once that is used up.
+    /// The secret of the entry address; `None` after its use.
     entry: Option<String>,
     session: String,
     key: hmac::Key,
     is_read_only: bool,
 }
 
-impl Door {
-    /// Access control at a port. `secrets` are a path, a session and a key; no browser can enter yet.
+impl Guard {
+    /// Creates the access control of a port. `secrets` are a path, a session and a key. No browser can enter yet.
     #[must_use]
     pub fn new(port: u16, secrets: [[u8; 32]; 3], is_read_only: bool) -> Self {
         let [root, session, key] = secrets;
@@ -75,7 +75,7 @@ impl Door {
         Self { port, root, entry: None, session: hex(&session), key, is_read_only }
     }
 
-    /// Returns an address that lets one browser in. The one before is no longer valid.
+    /// Returns an address that gives one browser access, and invalidates the previous one.
     pub fn invite(&mut self, entry: [u8; 32]) -> String {
         let entry = hex(&entry);
         let address = format!("http://127.0.0.1:{}{ENTER}?{entry}", self.port);
@@ -91,13 +91,13 @@ impl Door {
         format!("{name}={}; HttpOnly; SameSite=Strict; Path={root}", self.session)
     }
 
-    /// The path above all pages.
+    /// Returns the path above all pages.
     #[must_use]
     pub fn root(&self) -> &str {
         &self.root
     }
 
-    /// The path of a page without the secret path above it; none for any other path.
+    /// Returns the path of a page without the secret path above it; `None` for any other path.
     #[must_use]
     pub fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
         let (root, page) = path.split_at_checked(self.root.len())?;
@@ -120,90 +120,94 @@ impl Door {
         hex(hmac::sign(&self.key, text.as_bytes()).as_ref())
     }
 
-    /// Judges a request. Entering uses the entry address up.
+    /// Decides about a request. Entering invalidates the entry address.
     ///
     /// # Errors
-    /// Why it is not let in.
-    pub fn meets(&mut self, knock: &Knock) -> Result<Admitted, Refused> {
-        let admitted = self.judge(knock)?;
-        if admitted == Admitted::Enters {
+    /// Explains why it has no access.
+    pub fn check(&mut self, request: &PageRequest) -> Result<Access, Denied> {
+        let admitted = self.judge(request)?;
+        if admitted == Access::Enter {
             self.entry = None;
         }
         Ok(admitted)
     }
 
-    fn judge(&self, knock: &Knock) -> Result<Admitted, Refused> {
-        let [host] = knock.hosts.as_slice() else { return Err(WRONG_HOST) };
+    fn judge(&self, request: &PageRequest) -> Result<Access, Denied> {
+        let [host] = request.hosts.as_slice() else { return Err(WRONG_HOST) };
         let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", self.port));
         if !hosts.contains(host) {
             return Err(WRONG_HOST);
         }
-        match knock.method.as_str() {
-            "GET" | "HEAD" => self.judge_look(knock),
-            "POST" => self.judge_order(knock, host),
-            _ => Err(Refused { status: 405, ..NOTHING }),
+        match request.method.as_str() {
+            "GET" | "HEAD" => self.judge_view(request),
+            "POST" => self.judge_order(request, host),
+            _ => Err(Denied { status: 405, ..NOTHING }),
         }
     }
 
-    fn judge_look(&self, knock: &Knock) -> Result<Admitted, Refused> {
-        let site = knock.site.as_deref();
-        if knock.path == ENTER {
-            // The file that sends the browser here is of no site, which browsers call another site.
+    fn judge_view(&self, request: &PageRequest) -> Result<Access, Denied> {
+        let site = request.site.as_deref();
+        if request.path == ENTER {
+            // The file that redirects the browser has no site, which browsers report as cross-site.
             if site == Some("same-site") {
                 return Err(FROM_ELSEWHERE);
             }
-            let is_invited = self.entry.as_ref().is_some_and(|entry| same(&knock.query, entry));
-            return if is_invited { Ok(Admitted::Enters) } else { Err(USED_UP) };
+            let is_invited = self.entry.as_ref().is_some_and(|entry| same(&request.query, entry));
+            return if is_invited { Ok(Access::Enter) } else { Err(USED_UP) };
         }
         if !matches!(site, None | Some("none" | "same-origin")) {
             return Err(FROM_ELSEWHERE);
         }
-        if self.knows(knock) && self.inside(&knock.path).is_some() {
-            Ok(Admitted::Looks)
+        if self.has_session(request) && self.inside(&request.path).is_some() {
+            Ok(Access::View)
         } else {
             Err(STRANGER)
         }
     }
 
-    fn judge_order(&self, knock: &Knock, host: &str) -> Result<Admitted, Refused> {
+    fn judge_order(&self, request: &PageRequest, host: &str) -> Result<Access, Denied> {
         let is_ours = |origin: &String| *origin == format!("http://{host}");
-        let is_own_site = knock.site.as_deref().is_none_or(|site| site == "same-origin");
-        if !is_own_site || !knock.origins.iter().all(is_ours) {
+        let is_own_site = request.site.as_deref().is_none_or(|site| site == "same-origin");
+        if !is_own_site || !request.origins.iter().all(is_ours) {
             return Err(FROM_ELSEWHERE);
         }
-        if !self.knows(knock) {
+        if !self.has_session(request) {
             return Err(STRANGER);
         }
         if self.is_read_only {
-            return Err(Refused { status: 404, why: "This was started with --read-only." });
+            return Err(Denied {
+                status: 404,
+                why: "Not available: muster ui runs with --read-only.",
+            });
         }
-        let path = self.inside(&knock.path).ok_or(STRANGER)?;
-        let (admits, action): (fn(Order) -> Admitted, _) = match path.strip_prefix("/do/") {
-            Some(action) => (Admitted::Orders, action),
-            None if path == "/confirm/apply" => (Admitted::Drafts, "apply"),
+        let path = self.inside(&request.path).ok_or(STRANGER)?;
+        let (admits, action): (fn(Order) -> Access, _) = match path.strip_prefix("/do/") {
+            Some(action) => (Access::Submit, action),
+            None if path == "/confirm/apply" => (Access::Draft, "apply"),
             None => return Err(NOTHING),
         };
-        let order = Order::read(action, &knock.form).ok_or(NOTHING)?;
+        let order = Order::read(action, &request.form).ok_or(NOTHING)?;
         let admitted = admits(order.clone());
         let wanted = match &admitted {
-            Admitted::Drafts(_) => self.draft(),
-            Admitted::Orders(_) | Admitted::Looks | Admitted::Enters => self.token(&order),
+            Access::Draft(_) => self.draft(),
+            Access::Submit(_) | Access::View | Access::Enter => self.token(&order),
         };
-        if !same(knock.form.get("token").unwrap_or_default(), &wanted) {
-            let why = "This form belongs to another muster ui, or it was changed. Go back and start again.";
-            return Err(Refused { status: 403, why });
+        if !same(request.form.get("token").unwrap_or_default(), &wanted) {
+            let why = "This form belongs to a different muster ui, or it was changed. Go back and \
+                start again.";
+            return Err(Denied { status: 403, why });
         }
         Ok(admitted)
     }
 
-    fn knows(&self, knock: &Knock) -> bool {
+    fn has_session(&self, request: &PageRequest) -> bool {
         let name = self.cookie_name();
-        let pairs = knock.cookies.iter().flat_map(|header| header.split(';'));
+        let pairs = request.cookies.iter().flat_map(|header| header.split(';'));
         let mut own = pairs.filter_map(|pair| {
             let (given, value) = pair.trim().split_once('=')?;
             (given == name).then_some(value)
         });
-        // Two: another server of this machine has set a second one.
+        // Two cookies: a different server of this machine has set the second one.
         match (own.next(), own.next()) {
             (Some(value), None) => same(value, &self.session),
             _ => false,
@@ -215,19 +219,19 @@ impl Door {
     }
 }
 
-const NOTHING: Refused = Refused { status: 404, why: "There is no such order." };
-const WRONG_HOST: Refused =
-    Refused { status: 403, why: "These pages are served at their own address only." };
-const STRANGER: Refused = Refused {
+const NOTHING: Denied = Denied { status: 404, why: "There is no such order." };
+const WRONG_HOST: Denied =
+    Denied { status: 403, why: "These pages are served at their own address only." };
+const STRANGER: Denied = Denied {
     status: 403,
     why: "This browser has no access, or this is not the address of a page. Press Enter where muster ui runs: it prints a new \
           address.",
 };
-const USED_UP: Refused = Refused {
+const USED_UP: Denied = Denied {
     status: 403,
-    why: "This address was used already, and works once. Press Enter where muster ui runs: it prints a new one.",
+    why: "This address was already used; it works only once. Press Enter where muster ui runs: it prints a new one.",
 };
-const FROM_ELSEWHERE: Refused = Refused {
+const FROM_ELSEWHERE: Denied = Denied {
     status: 403,
     why: "This request comes from another page. Type the address into the browser yourself.",
 };

@@ -1,31 +1,31 @@
-//! Names and values, as an address or a form has them.
+//! The fields of a query or a form.
 
-/// In the order in which they came.
+/// Fields in the order in which they were sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Reads a query or a form.
+    /// Parses a query or a form.
     #[must_use]
     pub fn read(text: &[u8]) -> Self {
         Self(form_urlencoded::parse(text).into_owned().collect())
     }
 
-    /// A value that says something.
+    /// Returns a value that is not empty.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// A value as something else; none where it is not that.
+    /// Returns a parsed value; `None` if it cannot be parsed.
     #[must_use]
     pub fn parsed<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         self.get(name)?.parse().ok()
     }
 }
 
-/// A path with what belongs behind its question mark; what says nothing is left out.
+/// Returns a path with a query; empty values are omitted.
 #[must_use]
 pub fn address(path: &str, fields: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
@@ -38,7 +38,7 @@ pub fn address(path: &str, fields: &[(&str, &str)]) -> String {
     }
 }
 
-/// A name as a part of a path.
+/// Encodes a name as a part of a path.
 #[must_use]
 pub fn part(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -48,10 +48,10 @@ pub fn part(name: &str) -> String {
     name.bytes().map(one).collect()
 }
 
-/// A part of a path as it was meant.
+/// Decodes a part of a path.
 #[must_use]
 pub fn name(part: &str) -> String {
-    // A plus is a plus in a path.
+    // In a path, a plus is not a space.
     let query = format!("={}", part.replace('+', "%2B"));
     form_urlencoded::parse(query.as_bytes())
         .next()

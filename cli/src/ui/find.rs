@@ -1,14 +1,14 @@
-//! Lists: which rows, and the way to the others. A view is an address, so each way is a link.
+//! Filters and pages of lists. A view is an address, so each filter is a link.
 
 use maud::{Markup, html};
 
 use super::page::Filter;
 use super::text::number;
 
-/// Rows of a page.
+/// Number of rows per page.
 const ROWS: usize = 100;
 
-/// The rows of one page, and how many there are.
+/// The rows of one page, and the total.
 pub(super) struct Found<'a, T> {
     pub rows: Vec<&'a T>,
     from: usize,
@@ -18,7 +18,7 @@ pub(super) struct Found<'a, T> {
 impl<'a, T> Found<'a, T> {
     pub(super) fn of(all: impl Iterator<Item = &'a T>, filter: &Filter) -> Self {
         let all: Vec<&T> = all.collect();
-        // Rows that were there a moment ago may be gone.
+        // The list may have become shorter.
         let last = all.len().saturating_sub(1) / ROWS * ROWS;
         let (from, of) = (filter.from.min(last), all.len());
         Self { rows: all.into_iter().skip(from).take(ROWS).collect(), from, of }
@@ -30,7 +30,7 @@ impl Filter {
         self.pool.as_deref().is_none_or(|wanted| wanted == pool)
     }
 
-    /// Whether one of these has the text that is looked for.
+    /// Returns whether one of the words contains the search text.
     pub(super) fn has_text<T: AsRef<str>>(&self, words: &[T]) -> bool {
         let Some(text) = self.text.as_ref().map(|text| text.trim().to_lowercase()) else {
             return true;
@@ -39,7 +39,7 @@ impl Filter {
     }
 }
 
-/// Kinds with their counts, and the form that narrows them.
+/// Renders the filters with their counts, and the search form.
 pub(super) fn search(
     filter: &Filter,
     kinds: &[(&str, &str, Option<usize>)],
@@ -78,7 +78,7 @@ pub(super) fn search(
     }
 }
 
-/// Which rows these are, and the ones before and after.
+/// Renders the position in the list, and links to the previous and next rows.
 pub(super) fn pager<T>(
     found: &Found<'_, T>,
     filter: &Filter,

@@ -1,4 +1,4 @@
-//! What stands around every page: its head, the way to the others, and how old it is.
+//! The frame of every page: header, navigation, and the age of the data.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use muster_domain::time::Time;
@@ -10,28 +10,28 @@ use super::page::{Filter, Page};
 use super::text::{Said, moment};
 use crate::words::span;
 
-/// Which stack it is, and what may be done here.
+/// The stack, and what the page may do.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     pub stack: String,
     pub region: String,
     pub release: String,
-    /// Where GitHub is.
+    /// The host of the stack's GitHub.
     pub github: String,
-    /// There are no buttons.
+    /// Whether all buttons are hidden.
     pub is_read_only: bool,
-    /// What the form of a pool file brings back.
+    /// The token of the pool file's form.
     pub draft: String,
 }
 
-/// The mark: a row of machines, one of them at work.
+/// The logo: a row of machines, one of them working.
 const MARK: PreEscaped<&str> = PreEscaped(
     "<svg class=\"mark\" viewBox=\"0 0 20 20\" width=\"20\" height=\"20\" aria-hidden=\"true\" focusable=\"false\">\
      <rect x=\"1\" y=\"3\" width=\"5\" height=\"14\" rx=\"1.5\"/><rect x=\"7.5\" y=\"3\" width=\"5\" height=\"14\" rx=\"1.5\"/>\
      <rect class=\"on\" x=\"14\" y=\"3\" width=\"5\" height=\"14\" rx=\"1.5\"/></svg>",
 );
 
-/// A whole page. Without a body: the function has not answered yet, or could not.
+/// Renders a page. Without a body, the function has not answered yet, or could not.
 pub(super) fn page(
     page: &Page,
     body: Option<&Markup>,
@@ -45,20 +45,20 @@ pub(super) fn page(
         div.head { h1 { (title(page)) } (age) }
         @if let Some((at, failure)) = failed {
             div.wrong role="alert" {
-                @if body.is_some() { p { strong { "No newer answer since " (moment(at, now)) "." } } }
+                @if body.is_some() { p { strong { "No update since " (moment(at, now)) "." } } }
                 p { (Said(&failure.sentence())) }
             }
         }
         @match body {
             Some(body) => (body),
             None if failed.is_some() => {},
-            None => p.empty { "The stack has not answered yet. This page comes when it has." },
+            None => p.empty { "The stack has not answered yet. This page appears when it has." },
         }
     };
     document(&title(page), Some(page), Some(page.address()), about, &inner)
 }
 
-/// A page that does not change by itself: a question, or what came of it.
+/// Renders a page without updates: a confirmation or a result.
 pub(super) fn still(title: &str, about: &About, body: &Markup) -> String {
     document(title, None, None, about, &html! { div.head { h1 { (title) } } (body) })
 }
@@ -84,7 +84,7 @@ fn document(
                 script src=(SCRIPT.path) defer {}
             }
             body data-live=[live] {
-                a.skip href="#main" { "Skip to the page" }
+                a.skip href="#main" { "Skip to content" }
                 header {
                     a.brand href="/" { (MARK) "muster" }
                     span.where { (stack) " · " (region) " · " (release) }
@@ -94,7 +94,7 @@ fn document(
                         } }
                     }
                     form.go action="/go" role="search" aria-label="Go to a job or a machine" {
-                        input type="search" name="name" aria-label="A job's address at GitHub, a machine or an instance"
+                        input type="search" name="name" aria-label="A job's URL on GitHub, a machine or an instance"
                             placeholder="URL, i-…, or a name" autocomplete="off" spellcheck="false";
                         button { "Go" }
                     }
@@ -120,7 +120,7 @@ fn pages() -> [(&'static str, Page); 8] {
     ]
 }
 
-/// Whether the way to a page is marked: this is the page, or one below it.
+/// Returns `aria-current` for a link: whether it leads to this page or one above it.
 fn current(page: Option<&Page>, target: &Page) -> Option<&'static str> {
     let page = page?;
     if page.address() == target.address() {
@@ -155,7 +155,8 @@ fn title(page: &Page) -> String {
     }
 }
 
-/// How old it is, and the way to a newer one. What a page asks first is what it is about.
+/// Renders the age of the data, and a link that refreshes it. A page's first query determines its
+/// age.
 fn age(page: &Page, memory: &Memory, now: Time) -> Markup {
     let to = address("/refresh", &[("to", &page.address())]);
     html! {
@@ -169,7 +170,7 @@ fn age(page: &Page, memory: &Memory, now: Time) -> Markup {
     }
 }
 
-/// The page that an address is to lead back to: one of ours, whatever it says.
+/// Returns the page to return to: always one of our pages.
 #[must_use]
 pub fn target(fields: &Fields) -> Page {
     let to = fields.get("to").unwrap_or_default();
@@ -177,8 +178,8 @@ pub fn target(fields: &Fields) -> Page {
     Page::read(path, &Fields::read(query.as_bytes())).unwrap_or(Page::Overview)
 }
 
-/// The page below the path that all pages share. A quote in a text of others is escaped, so these are
-/// attributes of ours.
+/// Prefixes all links of a page with the secret path. Quotes in untrusted text are escaped, so every match is our own
+/// attribute.
 #[must_use]
 pub fn below(root: &str, page: &str) -> String {
     [" href=\"/", " src=\"/", " action=\"/"].iter().fold(page.to_owned(), |page, own| {
@@ -186,8 +187,8 @@ pub fn below(root: &str, page: &str) -> String {
     })
 }
 
-/// The page that a browser gets with its cookie: it leads on to the first page. A redirect would not
-/// do: a browser that comes from a file does not send the cookie along with it.
+/// Renders the page that sets the cookie and continues to the first page. A redirect would not
+/// work: a browser that comes from a file does not send the cookie along with it.
 #[must_use]
 pub fn entered(root: &str) -> String {
     let first = format!("{root}/");
@@ -201,13 +202,13 @@ pub fn entered(root: &str) -> String {
     .into_string()
 }
 
-/// There is no such page.
+/// Renders the page for an unknown address.
 #[must_use]
 pub fn missing(about: &About) -> String {
     still("Not found", about, &html! { p { "There is no such page." } })
 }
 
-/// A sentence for a request that is not let in. It loads nothing and links to nothing.
+/// Renders a page for a request without access. It loads no resources and has no links.
 #[must_use]
 pub fn bare(why: &str) -> String {
     html! {
@@ -220,7 +221,7 @@ pub fn bare(why: &str) -> String {
     .into_string()
 }
 
-/// A page by itself, to be kept or sent on: its style is in it, and it has no script and leads nowhere.
+/// Renders a self-contained page: its style is included, and it has no script and no links.
 pub(super) fn alone(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -234,6 +235,6 @@ pub(super) fn alone(title: &str, body: &Markup) -> String {
             body { main { (body) } }
         }
     };
-    // A quote of a text is escaped, so this is an attribute of ours.
+    // Quotes in text are escaped, so every match is our own attribute.
     page.into_string().replace(" href=\"/", " data-page=\"/")
 }

@@ -1,7 +1,7 @@
-//! The App at GitHub: what it is, where its events go, who has installed it, and what is wrong with that.
+//! The App at GitHub: its facts, webhook, installations and problems.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::{ShownDelivery, ShownGithub, ShownInstallation};
+use muster_api::answers::{ShownDelivery, ShownGithub, ShownInstallation};
 use muster_domain::time::Time;
 
 use super::frame::About;
@@ -17,12 +17,12 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
     Some(html! {
         @match &told.app {
             Some(app) => p.lead { "GitHub App " (Said(&named(app))) }
-            None => p.lead { @if told.unknown.is_empty() { "There is no GitHub App yet." } @else { "What the App is, is not known now." } }
+            None => p.lead { @if told.unknown.is_empty() { "There is no GitHub App yet." } @else { "The App is unknown right now." } }
         }
-        section.said aria-label="What is wrong" {
-            @if is_well { p.well { (word("well", Tone::Good)) ": nothing is wrong with it, as far as GitHub says." } }
-            @for lack in &told.lacks { p { (word("wrong", Tone::Bad)) ": " (Said(lack)) } }
-            @for why in &told.unknown { p { (word("not known", Tone::Warning)) ": " (Said(why)) } }
+        section.said aria-label="Problems" {
+            @if is_well { p.well { (word("healthy", Tone::Good)) ": GitHub reports no problems with it." } }
+            @for lack in &told.lacks { p { (word("problem", Tone::Bad)) ": " (Said(lack)) } }
+            @for why in &told.unknown { p { (word("unknown", Tone::Warning)) ": " (Said(why)) } }
         }
         section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(told)) }
         @if !told.installations.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
             section aria-labelledby="deliveries" { h2 #deliveries { "Last deliveries" } (deliveries(&told.deliveries, now)) }
         }
         @if told.app.is_some() { (orders(about)) }
-        p.quiet { "To make or connect an App takes a terminal and your browser at GitHub: " (WAYS) "." }
+        p.quiet { "To create or connect an App, use a terminal and your browser: " (WAYS) "." }
         p.quiet { "As a command: " code { "muster github" } }
     })
 }
@@ -50,7 +50,7 @@ fn facts(told: &ShownGithub) -> Markup {
     };
     html! {
         dl.facts {
-            @if let Some(app) = &told.app { dt { "Its page" } dd { (Said(&app.html_url)) } }
+            @if let Some(app) = &told.app { dt { "App page" } dd { (Said(&app.html_url)) } }
             dt { "Webhook" } dd { (word(said, tone)) ": " (Said(&address)) }
         }
     }
@@ -72,7 +72,7 @@ fn installations(all: &[ShownInstallation], now: Time) -> Markup {
     }
 }
 
-/// What GitHub has sent, and how that was answered.
+/// Recent deliveries and their responses.
 fn deliveries(all: &[ShownDelivery], now: Time) -> Markup {
     let answer = |status: Option<u16>| match status {
         Some(status @ ..400) => word(&status.to_string(), Tone::Good),
@@ -93,17 +93,17 @@ fn deliveries(all: &[ShownDelivery], now: Time) -> Markup {
 
 fn orders(about: &About) -> Markup {
     let name = |hook| match hook {
-        Hook::Test => "Send again…",
+        Hook::Test => "Redeliver…",
         Hook::Set => "Point the webhook here…",
-        Hook::Rotate => "Make another secret…",
+        Hook::Rotate => "Rotate the webhook secret…",
         Hook::Remove => "Remove the webhook…",
     };
     html! {
         @if !about.is_read_only {
             section.orders aria-labelledby="orders" {
-                h2 #orders { "Orders" }
+                h2 #orders { "Actions" }
                 p { @for hook in Hook::ALL { a.button href=(Order::Hook(hook).confirmed_at()) { (name(hook)) } " " } }
-                p.quiet { "Deliveries that failed are found and repeated by the stack itself. " em { "Send again" } " repeats the newest one, and shows how it is answered." }
+                p.quiet { "The stack redelivers failed deliveries on its own. " em { "Redeliver" } " repeats the newest one and shows the response." }
             }
         }
     }

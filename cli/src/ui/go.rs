@@ -1,42 +1,73 @@
-//! From what a person has to the page of it.
+//! Finds the page for a name or URL that a person enters.
 
 use maud::html;
+use muster_api::answers::{InstanceSummary, UnservedJob, WaitingJob};
 use muster_domain::ids::JobKey;
 use serde_json::Value;
 
 use super::frame::{About, still};
 use super::memory::{Memory, Question};
-use super::page::Page;
+use super::page::{Filter, Page};
 use super::parts::job;
 use super::text::Said;
 use crate::name::{Address, Name, read};
 
-/// Where it leads.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     To(Page),
-    /// GitHub knows: these are asked, in this order.
+    /// GitHub has to be queried, with these paths in this order.
     Ask(Address, Vec<String>),
     Wrong(String),
 }
 
-/// What has to be known for it.
-pub const QUESTIONS: [Question; 2] = [Question::Jobs, Question::List];
+/// The queries that a search needs.
+pub const QUESTIONS: [Question; 3] = [Question::Jobs, Question::List, Question::Overview];
 
-/// Finds the page. Jobs that wait or run are known by GitHub's own number. `github` is the stack's GitHub; no other host is
-/// called.
+/// Finds the page. Waiting and running jobs are found by GitHub's number. `github` is the stack's GitHub; no other host
+/// is called.
 #[must_use]
 pub fn way(text: &str, memory: &Memory, github: &str) -> Way {
     match read(text) {
         Err(wrong) => Way::Wrong(wrong),
         Ok(Name::Job(key)) => Way::To(Page::Job(key)),
         Ok(Name::Instance(name)) if name.is_empty() => Way::To(Page::Overview),
-        Ok(Name::Instance(name)) => Way::To(Page::Machine(name)),
+        Ok(Name::Instance(text)) => Way::To(named(text, memory)),
         Ok(Name::Address(address)) => match address.is_at(github) {
             Ok(()) => way_at_github(address, memory),
             Err(wrong) => Way::Wrong(wrong),
         },
     }
+}
+
+/// Finds the page for a text: a pool, a job's number, an instance, or the jobs or machines that
+/// contain it. An instance that ended long ago is in no list, so its name leads to its page.
+fn named(text: String, memory: &Memory) -> Page {
+    let pools = memory.overview().into_iter().flat_map(|all| &all.pools);
+    if let Some(pool) = pools.map(|pool| &pool.name).find(|name| name.as_str() == text) {
+        return Page::Pool(pool.clone());
+    }
+    if let Some(key) = text.parse().ok().and_then(|number| known(number, memory)) {
+        return Page::Job(key);
+    }
+    let live = memory.list().into_iter().flat_map(|list| &list.instances);
+    let is_it = |one: &&InstanceSummary| {
+        one.name.as_str() == text || one.machine.as_ref().is_some_and(|id| id.as_str() == text)
+    };
+    if live.clone().any(|one| is_it(&one)) {
+        return Page::Machine(text);
+    }
+    let filter = Filter { text: Some(text), ..Filter::default() };
+    let jobs = memory.jobs().into_iter();
+    let waiting = jobs.clone().flat_map(|list| &list.jobs).map(WaitingJob::words);
+    let others = jobs.flat_map(|list| list.unserved.iter().chain(&list.waiting_for_approval));
+    if waiting.chain(others.map(UnservedJob::words)).any(|words| filter.has_text(&words)) {
+        return Page::Jobs(filter);
+    }
+    if live.map(InstanceSummary::words).any(|words| filter.has_text(&words)) {
+        return Page::Machines(filter);
+    }
+    Page::Machine(filter.text.unwrap_or_default())
 }
 
 fn way_at_github(address: Address, memory: &Memory) -> Way {
@@ -63,7 +94,7 @@ fn known(number: u64, memory: &Memory) -> Option<JobKey> {
     all.into_iter().find(|key| key.job == number)
 }
 
-/// The jobs that GitHub's answers are about, with their names.
+/// Returns the jobs in GitHub's answers, with their names.
 #[must_use]
 pub fn jobs(address: &Address, answers: &[Value]) -> Vec<(JobKey, String)> {
     let number = |at: &str| answers.first().and_then(|answer| answer.pointer(at)?.as_u64());
@@ -80,28 +111,28 @@ pub fn jobs(address: &Address, answers: &[Value]) -> Vec<(JobKey, String)> {
     all.into_iter().flatten().filter_map(one).collect()
 }
 
-/// A run has several.
+/// The page that lists the jobs of a run.
 #[must_use]
 pub fn choice(jobs: &[(JobKey, String)], about: &About) -> String {
     let body = html! {
-        p { "The run has " (jobs.len()) " jobs. Those that no pool of Muster was asked for are not known here." }
+        p { "The run has " (jobs.len()) " jobs. Jobs that no Muster pool serves are not known here." }
         ul.evidence { @for (key, name) in jobs { li { (job(*key, name)) " " span.quiet { (key) } } } }
     };
     still("Which job?", about, &body)
 }
 
-/// There is no way.
+/// The page for a search without a result.
 #[must_use]
 pub fn lost(why: &str, about: &About) -> String {
     still("Not found", about, &html! { div.wrong role="alert" { p { (Said(why)) } } })
 }
 
-/// GitHub does not show it.
+/// Returns the message for what GitHub does not show.
 #[must_use]
 pub fn hidden(address: &Address) -> String {
     let Address { host, repository, .. } = address;
     format!(
-        "No job that waits or runs has that address, and {host} does not show {repository} to you. With the right to see it: \
-         GH_TOKEN=$(gh auth token) muster ui"
+        "No waiting or running job has that address, and {host} does not show {repository} to you. \
+        With a token that can read it: GH_TOKEN=$(gh auth token) muster ui"
     )
 }

@@ -1,12 +1,13 @@
-//! One job's life, as far as its record tells.
+//! The life of one job, from its record.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::ExplainedJob;
+use muster_api::answers::ExplainedJob;
 use muster_domain::ids::JobKey;
 use muster_domain::job::Job;
 use muster_domain::time::Time;
 use muster_domain::usage::{Line, WaitsFor};
 
+use super::findings;
 use super::frame::About;
 use super::memory::Memory;
 use super::parts::{Span, Tone, length, machine, none, pool, spans, word};
@@ -28,6 +29,9 @@ pub(super) fn body(key: JobKey, memory: &Memory, about: &About, now: Time) -> Op
         section.said aria-label="Where it is, and why" {
             @for said in told.explanation.iter().chain(&of_line(told)) { p { (Said(said)) } }
         }
+        @if !told.findings.is_empty() {
+            section.wants aria-label="Needs attention" { (findings::list(&told.findings, about.is_read_only)) }
+        }
         @if let Some(line) = &told.line { (time(line)) }
         section aria-labelledby="life" { h2 #life { "Life" } (life(told, now)) }
         section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(job, about)) }
@@ -45,7 +49,7 @@ fn state(job: &Job) -> Markup {
     }
 }
 
-/// What it waited for, and its work, as a bar and in words.
+/// Renders its wait and its work, as a bar and in words.
 fn time(line: &Line) -> Markup {
     let Some((_, parts)) = line.wait() else { return html! {} };
     let class = |what| match what {
@@ -69,15 +73,15 @@ fn time(line: &Line) -> Markup {
     }
 }
 
-/// Its moments in order, each with its source and with the time since the one before.
+/// Renders its moments in order, each with its source and the time since the previous one.
 fn life(told: &ExplainedJob, now: Time) -> Markup {
     let job = &told.job;
     let event = &job.last_event;
     let moments = [
         ("GitHub", "queued", event.queued_at),
-        ("Muster", "heard of it", Some(job.seen_at)),
-        ("Muster", "moved to its pool", job.moved.as_ref().map(|moved| moved.at)),
-        ("GitHub", "a runner took it", event.started_at),
+        ("Muster", "received the event", Some(job.seen_at)),
+        ("Muster", "moved it to its pool", job.moved.as_ref().map(|moved| moved.at)),
+        ("GitHub", "assigned it to a runner", event.started_at),
         ("GitHub", "completed", event.completed_at),
     ];
     let mut moments: Vec<(Time, &str, &str)> =
@@ -93,18 +97,18 @@ fn life(told: &ExplainedJob, now: Time) -> Markup {
     }
 }
 
-/// The moments of its machine.
+/// Returns the moments of its machine.
 fn of_machine(line: &Line, told: &ExplainedJob) -> Vec<(Time, &'static str, &'static str)> {
     let is_live = told.ran_on.as_ref().is_some_and(|one| one.state.is_live());
     let t = &line.t;
     let moments = [
         ("Muster", "planned its machine", t.planned),
-        ("EC2", "made the machine", t.launched),
-        ("Machine", "had its agent, and asked who it is", t.asked),
-        ("GitHub", "was asked for its registration", t.registered),
-        ("Machine", "its agent listened", t.listening),
-        ("Machine", "its agent ended", t.exited),
-        ("EC2", "the machine was gone", (!is_live).then_some(t.ended)),
+        ("EC2", "launched the machine", t.launched),
+        ("Machine", "installed its agent and called Muster", t.asked),
+        ("GitHub", "received the registration request", t.registered),
+        ("Machine", "connected its agent", t.listening),
+        ("Machine", "reported that its agent ended", t.exited),
+        ("EC2", "reported that the machine ended", (!is_live).then_some(t.ended)),
     ];
     let at = |after: i64| Time::from_millis(line.since.as_millis() + after);
     moments.into_iter().filter_map(|(who, what, after)| Some((at(after?), who, what))).collect()
@@ -129,7 +133,7 @@ fn facts(job: &Job, about: &About) -> Markup {
     }
 }
 
-/// Its page there: of numbers, and of names that fit into a path.
+/// Returns its URL at GitHub, which consists of numbers and of names that are safe in a path.
 fn at_github(job: &Job, about: &About) -> Option<String> {
     let event = &job.last_event;
     let is_plain = |part: &str| {

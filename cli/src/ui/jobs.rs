@@ -1,7 +1,7 @@
-//! The jobs: those that wait and why, those that nobody launches for, and those that run.
+//! The jobs: waiting ones with their reasons, those without launches, and running ones.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::{InstanceSummary, JobList, UnservedJob, WaitingJob};
+use muster_api::answers::{InstanceSummary, JobList, UnservedJob, WaitingJob};
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
 use muster_domain::instance::RunnerState;
 use muster_domain::launch::verdict::WaitReason;
@@ -13,19 +13,19 @@ use super::page::{Filter, Page};
 use super::parts::{job, machine, none, pool};
 use super::text::Said;
 use crate::views::instances;
-use crate::views::jobs::labels;
-use crate::words::{clock, span};
+use crate::views::jobs::{labels, why};
+use crate::words::span;
 
-/// A job, whichever list it stands in.
-pub(super) struct Row<'a> {
+/// A job from any of the lists.
+pub(super) struct JobRow<'a> {
     kind: &'static str,
     key: JobKey,
-    /// `acme/app test (3)`; where that is not known, its key.
+    /// Its name, such as `acme/app test (3)`; its key if the name is unknown.
     name: String,
     labels: String,
     pool: Option<&'a PoolName>,
     age: Seconds,
-    /// A word of few, of a job that waits.
+    /// The code of a waiting job's reason.
     reason: Option<WaitReason>,
     why: String,
     claim: Option<&'a InstanceName>,
@@ -43,7 +43,7 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
     let list = memory.jobs()?;
     let rows = rows(list, memory, now);
     let kind = filter.state.as_deref().unwrap_or_default();
-    let fits = |row: &&Row<'_>| {
+    let fits = |row: &&JobRow<'_>| {
         let is_kind = kind.is_empty() || row.kind == kind;
         is_kind
             && filter.has_pool(row.pool.map_or("", PoolName::as_str))
@@ -64,7 +64,7 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
     })
 }
 
-fn rows<'a>(list: &'a JobList, memory: &'a Memory, now: Time) -> Vec<Row<'a>> {
+fn rows<'a>(list: &'a JobList, memory: &'a Memory, now: Time) -> Vec<JobRow<'a>> {
     let unserved = list.unserved.iter().map(|one| other("unserved", one));
     let gated = list.waiting_for_approval.iter().map(|one| other("approval", one));
     let waiting = list.jobs.iter().map(|one| waiting(one, now));
@@ -73,15 +73,8 @@ fn rows<'a>(list: &'a JobList, memory: &'a Memory, now: Time) -> Vec<Row<'a>> {
     unserved.chain(waiting).chain(gated).chain(running).collect()
 }
 
-pub(super) fn waiting(one: &WaitingJob, now: Time) -> Row<'_> {
-    let next = one.until.map(|until| format!("; next look {}", clock(until, now)));
-    let why = match (&one.claim, &one.why, &one.moved) {
-        (Some(_), ..) => "its machine comes".to_owned(),
-        (None, Some(why), _) => format!("{why}{}", next.unwrap_or_default()),
-        (None, None, Some(moved)) => format!("came from pool {}: {}", moved.from, moved.why),
-        (None, None, None) => "a machine is launched next".to_owned(),
-    };
-    Row {
+pub(super) fn waiting(one: &WaitingJob, now: Time) -> JobRow<'_> {
+    JobRow {
         kind: "waiting",
         key: one.job,
         name: format!("{} {}", one.repository, one.name),
@@ -89,13 +82,13 @@ pub(super) fn waiting(one: &WaitingJob, now: Time) -> Row<'_> {
         pool: one.pool.as_ref(),
         age: one.age_seconds,
         reason: one.waits_for,
-        why,
+        why: why(one, now),
         claim: one.claim.as_ref(),
     }
 }
 
-pub(super) fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> Row<'a> {
-    Row {
+pub(super) fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> JobRow<'a> {
+    JobRow {
         kind,
         key: one.job,
         name: format!("{} {}", one.repository, one.name),
@@ -108,9 +101,9 @@ pub(super) fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> Row<'a> {
     }
 }
 
-fn running(one: &InstanceSummary, now: Time) -> Option<Row<'_>> {
+fn running(one: &InstanceSummary, now: Time) -> Option<JobRow<'_>> {
     let key = one.key().filter(|_| one.runner_state == RunnerState::Active)?;
-    Some(Row {
+    Some(JobRow {
         kind: "running",
         key,
         name: instances::job(one).unwrap_or_default(),
@@ -118,22 +111,22 @@ fn running(one: &InstanceSummary, now: Time) -> Option<Row<'_>> {
         pool: Some(&one.pool),
         age: now.since(one.since),
         reason: None,
-        why: "it runs".to_owned(),
+        why: "running".to_owned(),
         claim: Some(&one.name),
     })
 }
 
-impl Row<'_> {
-    /// What a search looks at.
+impl JobRow<'_> {
+    /// Returns the words that a search matches.
     fn words(&self) -> [String; 4] {
         let reason = self.reason.map_or("", WaitReason::as_str).to_owned();
         [self.name.clone(), self.key.to_string(), self.labels.clone(), reason]
     }
 }
 
-pub(super) fn table(found: &Found<'_, Row<'_>>) -> Markup {
+pub(super) fn table(found: &Found<'_, JobRow<'_>>) -> Markup {
     if found.rows.is_empty() {
-        return html! { p.empty { "No job is like that now. Jobs stand here from the moment when GitHub tells of them." } };
+        return html! { p.empty { "No jobs match. Jobs appear here when GitHub reports them." } };
     }
     html! {
         div.scroll { table.jobs {

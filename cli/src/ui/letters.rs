@@ -1,4 +1,4 @@
-//! What the queues gave up: how much, what it says, and the way back.
+//! The dead-letter queues: counts, messages, and redriving.
 
 use maud::{Markup, html};
 use muster_domain::time::Time;
@@ -12,28 +12,28 @@ use super::text::{Said, moment};
 use crate::args::Dead;
 use crate::views::dead_letters::{Message, Queue};
 
-/// All of them.
+/// Renders all queues.
 pub(super) fn all(memory: &Memory, about: &About) -> Option<Markup> {
     let queues = memory.dead_letters()?;
     Some(html! {
-        p.quiet { "Messages that failed too often. SQS counts them, with your own rights." }
+        p.quiet { "Messages that failed too often. SQS counts them, with your own permissions." }
         @if queues.is_empty() { p.empty { "The stack has no such queue." } }
         @else { table {
             thead { tr {
-                th scope="col" { "Queue" } th.number scope="col" { "Messages" } th scope="col" { "What" } th scope="col" { "Order" }
+                th scope="col" { "Queue" } th.number scope="col" { "Messages" } th scope="col" { "Contents" } th scope="col" { "Action" }
             } }
             tbody { @for queue in queues { tr {
                 th scope="row" { a href=(Page::DeadLetters(Some(queue.queue)).address()) { (queue.name()) } }
                 td.number data-label="Messages" { (messages(queue)) }
-                td.free data-label="What" { (queue.what()) }
-                td data-label="Order" { @if has_way(queue, about) { a href=(redrive(queue)) { "Redrive…" } } @else { (none()) } }
+                td.free data-label="Contents" { (queue.what()) }
+                td data-label="Action" { @if has_way(queue, about) { a href=(redrive(queue)) { "Redrive…" } } @else { (none()) } }
             } } }
         } }
         p.quiet { "As a command: " code { "muster dead-letters" } }
     })
 }
 
-/// About so many, and those that somebody looks at now.
+/// Renders the approximate number of messages, and how many are being read.
 fn messages(queue: &Queue) -> Markup {
     html! { (queue.messages) @if queue.hidden > 0 { " (" (queue.hidden) " being read)" } }
 }
@@ -46,19 +46,19 @@ fn redrive(queue: &Queue) -> String {
     Order::Redrive { queue: queue.queue }.confirmed_at()
 }
 
-/// One, with what its messages say.
+/// Renders one queue with its messages.
 pub(super) fn one(name: Dead, memory: &Memory, about: &About, now: Time) -> Option<Markup> {
     let told = memory.letters(name)?;
     let (queue, shown) = (&told.queue, told.messages.as_slice());
     Some(html! {
         p.lead { (messages(queue)) " " @if queue.messages == 1 { "message" } @else { "messages" } ": " (queue.what()) "." }
         @if has_way(queue, about) { p { a.button href=(redrive(queue)) { "Redrive…" } } }
-        @if shown.is_empty() { p.empty { "No message of " (queue.name()) " can be seen now." } }
+        @if shown.is_empty() { p.empty { "No messages of " (queue.name()) " are visible right now." } }
         @else { (table(shown, now)) }
         @if queue.messages > shown.len() as u64 && !shown.is_empty() {
             p.quiet { (shown.len()) " of about " (queue.messages) " are shown." }
         }
-        p.quiet { "They stay where they are. As a command: " code { "muster dead-letters " (queue.name()) " --show" } }
+        p.quiet { "Showing messages does not remove them. As a command: " code { "muster dead-letters " (queue.name()) " --show" } }
         p { a href=(Page::DeadLetters(None).address()) { "All queues" } }
     })
 }
@@ -66,10 +66,10 @@ pub(super) fn one(name: Dead, memory: &Memory, about: &About, now: Time) -> Opti
 fn table(shown: &[Message], now: Time) -> Markup {
     html! {
         table {
-            thead { tr { th scope="col" { "Sent" } th scope="col" { "What it says" } } }
+            thead { tr { th scope="col" { "Sent" } th scope="col" { "Message" } } }
             tbody { @for one in shown { tr {
                 td.short data-label="Sent" { @match one.sent_at { Some(at) => (moment(at, now)), None => (none()) } }
-                td.free data-label="What it says" { code { (Said(&one.body)) } }
+                td.free data-label="Message" { code { (Said(&one.body)) } }
             } } }
         }
     }

@@ -1,14 +1,14 @@
 "use strict";
-// Keeps a page new for as long as it can be seen. Without this script it says its age and has a link.
+// Updates a page while it is visible. Without this script, the page shows its age and a link that refreshes it.
 (() => {
   const path = document.body.dataset.live;
-  // All pages are below a path that nothing else knows.
+  // All pages are below a secret path.
   const root = document.currentScript.src.replace(/\/s\/[^/]*$/, "");
   const note = document.getElementById("live");
   let source = null;
   let loads = false;
 
-  // Whoever types, chooses or copies something is not disturbed.
+  // Does not update the page while the user types, selects or copies something.
   const isInUse = (main) => {
     if (main.querySelector(":is(input, select, textarea):focus")) return true;
     const changed = (field) => field.type !== "hidden" && "defaultValue" in field && field.value !== field.defaultValue;
@@ -54,7 +54,7 @@
     watch();
   }
 
-  // `g` and a letter lead to a page, `/` to the search.
+  // `g` and a letter open a page, `/` focuses the search.
   const pages = { o: "/", j: "/jobs", m: "/machines", p: "/pools", c: "/costs", a: "/audit", d: "/dead-letters", h: "/github" };
   let goes = false;
   document.addEventListener("keydown", (event) => {

@@ -1,7 +1,7 @@
-//! One machine: what it waits for, its time, its story, and what can be ordered.
+//! One machine: what it waits for, its timeline, its history, and its actions.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::ShownInstance;
+use muster_api::answers::ShownInstance;
 use muster_domain::instance::{DeleteMark, Instance, Phase, State, Waiting};
 use muster_domain::time::Time;
 
@@ -30,27 +30,27 @@ pub(super) fn body(name: &str, memory: &Memory, about: &About, now: Time) -> Opt
         (time(one, now))
         section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(shown, now)) }
         @if let Some(mark) = one.mark() {
-            section aria-labelledby="evidence" { h2 #evidence { "Evidence for its end" } (evidence(one, mark, now)) }
+            section aria-labelledby="evidence" { h2 #evidence { "Evidence for the delete" } (evidence(one, mark, now)) }
         }
         section aria-labelledby="story" {
-            h2 #story { "Story" }
+            h2 #story { "History" }
             ol.story reversed { @for event in one.events.iter().rev() {
                 li { (moment(event.at, now)) " " span.quiet { "+" (span(event.at.since(one.created_at))) } " " (Said(&event.what)) }
             } }
         }
         @if let Some(console) = &one.console {
-            details #console { summary { "The end of its console" } pre tabindex="0" { (super::text::lines(console)) } }
+            details #console { summary { "The end of its console output" } pre tabindex="0" { (super::text::lines(console)) } }
         }
         section aria-labelledby="audit" {
             h2 #audit { "Audit" }
-            @if shown.audit.is_empty() { p.quiet { "Nothing was ordered or refused for it." } }
+            @if shown.audit.is_empty() { p.quiet { "No orders or refusals." } }
             @else { (trail(&shown.audit, false, now)) }
         }
         (orders(one, about))
     })
 }
 
-/// Its time, as a bar and in words.
+/// Renders its timeline, as a bar and in words.
 fn time(one: &Instance, now: Time) -> Markup {
     let spent = spent(one, now);
     html! {
@@ -64,7 +64,7 @@ fn time(one: &Instance, now: Time) -> Markup {
     }
 }
 
-/// What its time went to. Each moment has the word of what came after it.
+/// Returns how its time was spent. Each moment is named for what followed it.
 pub(super) fn spent(one: &Instance, now: Time) -> Vec<Span> {
     let mut moments: Vec<(Time, &str, &str)> = one
         .phases()
@@ -119,7 +119,7 @@ fn facts(shown: &ShownInstance, now: Time) -> Markup {
         dl.facts {
             dt { "Pool" } dd { (pool(&one.pool)) }
             dt { "Machine" } dd {
-                @match one.machine() { Some(id) => { span.name { (Said(id.as_str())) } " " (Said(&make.join(" "))) }, None => "EC2 has made none yet" }
+                @match one.machine() { Some(id) => { span.name { (Said(id.as_str())) } " " (Said(&make.join(" "))) }, None => "not launched yet" }
             }
             dt { "Runner" } dd {
                 (runner(one.runner.state))
@@ -128,13 +128,13 @@ fn facts(shown: &ShownInstance, now: Time) -> Markup {
             }
             dt { "Job" } dd {
                 @match one.claim() { Some(key) => (job(key, &key.to_string())), None => "none" }
-                @if let Some(started) = &one.runner.started { " of " (Said(&started.repository)) ", began " (ago(started.at, now)) }
+                @if let Some(started) = &one.runner.started { " of " (Said(&started.repository)) ", started " (ago(started.at, now)) }
             }
             dt { "Registered at" } dd { (Said(&one.entity.to_string())) }
             dt { "Planned" } dd { (ago(one.created_at, now)) ", launch " (Said(&one.launch.to_string())) }
-            @if let Some(due) = one.due_at() { dt { "Next look" } dd { (moment(due, now)) } }
+            @if let Some(due) = one.due_at() { dt { "Next check" } dd { (moment(due, now)) } }
             @if let Some(at) = one.spot_notice_at { dt { "Spot notice" } dd { (ago(at, now)) } }
-            @if let Some(until) = one.kept_until { dt { "Kept for a look" } dd { "until " (moment(until, now)) } }
+            @if let Some(until) = one.kept_until { dt { "Kept for inspection" } dd { "until " (moment(until, now)) } }
         }
     }
 }
@@ -143,18 +143,18 @@ fn evidence(one: &Instance, mark: &DeleteMark, now: Time) -> Markup {
     let reason: &'static str = (&mark.reason).into();
     html! {
         ul.evidence {
-            li { "To end since " (ago(mark.at, now)) ": " (reason.replace('_', " ")) }
+            li { "Marked for deletion at " (ago(mark.at, now)) ": " (reason.replace('_', " ")) }
             @if let Some(order) = one.order() { li { "Ordered by " (Said(&order.by)) ": " (Said(&order.told())) } }
             @if let Some(at) = mark.not_busy_since { li { "GitHub: not busy since " (moment(at, now)) } }
             @if mark.gate_passed { li { "No job runs: the evidence is complete" } }
-            @if let Some(at) = mark.removing_until { li { "GitHub is asked to remove the registration, until " (moment(at, now)) } }
-            @if mark.deregistered { li { "GitHub has no registration of it any more" } }
+            @if let Some(at) = mark.removing_until { li { "The registration is being removed at GitHub, until " (moment(at, now)) } }
+            @if mark.deregistered { li { "The registration is removed at GitHub" } }
             @if one.attempts > 0 { li { "EC2 refused or failed: " (count(one.attempts as usize, "call")) } }
         }
     }
 }
 
-/// What can be ordered, each with a page that asks.
+/// Renders its actions, each with a link to the page that confirms it.
 fn orders(one: &Instance, about: &About) -> Markup {
     if !one.state().is_live() {
         return html! {};
@@ -170,7 +170,7 @@ fn orders(one: &Instance, about: &About) -> Markup {
     }
     html! {
         section.orders aria-labelledby="orders" {
-            h2 #orders { "Orders" }
+            h2 #orders { "Actions" }
             @if !about.is_read_only {
                 p { @for (name, order) in &ways { a.button href=(order.confirmed_at()) { (name) } " " } }
             }

@@ -1,7 +1,7 @@
-//! The live machines, a hundred at a time, and the ledger of orphans.
+//! The live machines, a hundred per page, and the orphan ledger.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::{InstanceSummary, OrphanStatus};
+use muster_api::answers::{InstanceSummary, OrphanStatus};
 use muster_domain::instance::{RunnerState, State};
 use muster_domain::time::Time;
 
@@ -14,7 +14,7 @@ use crate::page::Text;
 use crate::views::instances::{self, waits_for};
 use crate::words::span;
 
-/// A word of the address, its name, and which machines it means.
+/// A filter: its word in the address, its name, and which machines it matches.
 type Kind = (&'static str, &'static str, fn(&InstanceSummary) -> bool);
 
 const KINDS: [Kind; 5] = [
@@ -67,7 +67,7 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
             (pager(&found, filter, &page))
             @if list.more.more { p.quiet { "The stack has more machines than are shown here." } }
             @if !list.unreadable.is_empty() {
-                p.quiet { (list.unreadable.len()) " records are of another release: " (Said(&list.unreadable.join(", "))) }
+                p.quiet { (list.unreadable.len()) " records were written by a different release: " (Said(&list.unreadable.join(", "))) }
             }
         }
     })
@@ -75,14 +75,13 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
 
 fn table(found: &Found<'_, InstanceSummary>, now: Time) -> Markup {
     if found.rows.is_empty() {
-        return html! { p.empty { "No machine is like that now. Live machines stand here from their plan to their end." } };
+        return html! { p.empty { "No machines match. Live machines appear here from their plan to their deletion." } };
     }
     html! {
         div.scroll { table {
             thead { tr {
-                th scope="col" { "Instance" } th scope="col" { "State" } th scope="col" { "Runner" }
-                th scope="col" { "Pool" } th scope="col" { "Type" } th scope="col" { "Zone" }
-                th scope="col" { "Machine" } th scope="col" { "Job" }
+                th scope="col" { "Instance" } th scope="col" { "Job" } th scope="col" { "State" }
+                th scope="col" { "Pool" } th scope="col" { "Machine" }
                 th.number scope="col" { "Age" } th scope="col" { "Waits for" }
             } }
             tbody { @for one in &found.rows { (row(one, now)) } }
@@ -94,17 +93,28 @@ fn row(one: &InstanceSummary, now: Time) -> Markup {
     let waits = waits_for(one, now);
     html! {
         tr {
-            th scope="row" { (machine(one.name.as_str())) }
-            td data-label="State" { (state(one.state)) @if one.forced { " " span.tag { "forced" } } }
-            td data-label="Runner" { (runner(one.runner_state)) }
-            td.short data-label="Pool" { (pool(&one.pool)) }
-            td.short data-label="Type" { @match &one.make.kind { Some(kind) => (Said(kind)), None => (none()) } @if let Some(market) = one.make.market { " " span.quiet { (market) } } }
-            td.short data-label="Zone" { @match &one.make.zone { Some(zone) => (Said(zone)), None => (none()) } }
-            td.name data-label="Machine" { @match &one.machine { Some(id) => (Said(id.as_str())), None => (none()) } }
+            th.free scope="row" { (machine(one.name.as_str())) }
             td.free data-label="Job" { @match (one.key(), instances::job(one)) { (Some(key), Some(name)) => (job(key, &name)), _ => (none()) } }
+            td data-label="State" {
+                div { (state(one.state)) @if one.forced { " " span.tag { "forced" } } }
+                @if one.state == State::Running { (runner(one.runner_state)) }
+            }
+            td data-label="Pool" { (pool(&one.pool)) }
+            td data-label="Machine" { (make(one)) }
             td.number data-label="Age" { (span(one.age_seconds)) }
             td.free data-label="Waits for" { @if waits == Text::none() { (none()) } @else { (Said(waits.text())) } }
         }
+    }
+}
+
+/// Renders the machine's ID, type, market and zone.
+fn make(one: &InstanceSummary) -> Markup {
+    let market = one.make.market.map(|market| market.to_string());
+    let parts = [one.make.kind.as_deref(), market.as_deref(), one.make.zone.as_deref()];
+    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    html! {
+        @match &one.machine { Some(id) => (Said(id.as_str())), None => (none()) }
+        @if !parts.is_empty() { div.quiet { (Said(&parts.join(" "))) } }
     }
 }
 
@@ -120,7 +130,7 @@ pub(super) fn runner(state: RunnerState) -> Markup {
 
 fn ledger(orphans: &[OrphanStatus], now: Time) -> Markup {
     if orphans.is_empty() {
-        return html! { p.empty { "No machine is an orphan. Machines that no live record owns stand here until EC2 ends them." } };
+        return html! { p.empty { "No orphans. Machines that no live record owns appear here until EC2 terminates them." } };
     }
     html! {
         table {

@@ -1,12 +1,12 @@
-//! The newest answers. A page is made of them at once, and says how old they are.
+//! A cache of the newest answers. Pages are rendered from it at once, and show its age.
 
 use std::collections::BTreeMap;
 
-use muster_control::admin::answers::{
+use muster_api::answers::{
     AuditList, CostsList, ExplainedJob, InstanceList, JobList, Overview, PhaseList, PoolsHistory,
     ShownGithub, ShownInstance, ShownPools, StackStatus, WaitsList,
 };
-use muster_control::admin::{
+use muster_api::{
     AuditRequest, CostsRequest, GithubRequest, JobsRequest, ListRequest, PoolsRequest, Request,
     WaitsRequest,
 };
@@ -21,15 +21,15 @@ use crate::failure::Failure;
 use crate::lists::Pages;
 use crate::views::dead_letters::{Letters, Queue};
 
-/// The most rows of a list that a page is made of.
+/// Maximum number of rows that a list page reads.
 const ROWS: u32 = 20_000;
-/// Lines of a day.
+/// Maximum number of audit lines per day.
 const LINES: u32 = 1_000;
-/// What nobody has asked for in this time is forgotten.
+/// Entries that were not used for this long are dropped.
 const FORGOTTEN: Seconds = Seconds(1_800);
 pub const DAY: Seconds = Seconds(86_400);
 
-/// What the function can be asked for a page.
+/// A query that a page needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
     Overview,
@@ -41,31 +41,31 @@ pub enum Question {
     Pools,
     History,
     Phases(PoolName),
-    /// Of a day, counted back from today.
+    /// The audit lines of a day, counted back from today.
     Audit(u32),
-    /// Of so many days to today, and by what.
+    /// The costs of a number of days up to today, and their grouping.
     Costs(u32, &'static str),
-    /// Of so many days to today; by the hour where that can be had.
+    /// The waits of a number of days up to today; hourly if available.
     Waits(u32),
     /// The App.
     GitHub,
-    /// How much each queue gave up.
+    /// The sizes of the dead-letter queues.
     DeadLetters,
-    /// What a queue gave up.
+    /// The messages of a dead-letter queue.
     Letters(Dead),
 }
 
-/// Who is asked, and what.
+/// A query in the form in which it is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     Function(Value),
-    /// The function, page by page.
+    /// To the function, page by page.
     Pages(Pages),
-    /// SQS, about one queue's messages or about how many there are.
+    /// To SQS: the messages of one queue, or the sizes of all.
     Queues(Option<Dead>),
 }
 
-/// What the rows of costs may be of.
+/// The groupings of costs.
 pub const BY: [(&str, By); 6] = [
     ("repository", By::Repository),
     ("workflow", By::Workflow),
@@ -74,13 +74,13 @@ pub const BY: [(&str, By); 6] = [
     ("type", By::Type),
     ("day", By::Day),
 ];
-/// So many times the age at which it is asked again, an answer is waited for rather than shown.
+/// An answer this many times older than its refresh interval is not shown; the page waits for a new one.
 const OLD: u32 = 3;
-/// Most days that the function has by the hour.
+/// Maximum number of days for which the function has hourly waits.
 const HOURLY: u32 = 3;
 
 impl Question {
-    /// As it is asked.
+    /// Returns the query in the form in which it is sent.
     #[must_use]
     pub fn asked(&self, now: Time) -> Asked {
         let request = match self {
@@ -122,7 +122,7 @@ impl Question {
         Asked::Function(json!(request))
     }
 
-    /// How often, while somebody looks at a page that shows it.
+    /// Returns the refresh interval while a page that needs it is open.
     #[must_use]
     pub const fn every(&self) -> Seconds {
         match self {
@@ -138,7 +138,7 @@ impl Question {
         }
     }
 
-    /// Reads its answer.
+    /// Parses its answer.
     fn told(&self, answer: Value) -> Result<Told, Failure> {
         Ok(match self {
             Self::Overview => Told::Overview(Box::new(read("overview", answer)?)),
@@ -160,12 +160,12 @@ impl Question {
     }
 }
 
-/// A list, with all its pages.
+/// Returns the request for a list with all its pages.
 fn whole(request: &Request) -> Asked {
     Asked::Pages(Pages::new(json!(request), Some(ROWS)))
 }
 
-/// The first moment of a day of UTC.
+/// Returns the start of a day in UTC.
 #[must_use]
 pub fn day(now: Time, back: u32) -> Time {
     let today = now.as_secs().div_euclid(86_400) - i64::from(back);
@@ -177,7 +177,7 @@ pub(super) fn read<T: DeserializeOwned>(what: &'static str, answer: Value) -> Re
         .map_err(|error| Failure::Unreadable { what, why: error.to_string() })
 }
 
-/// An answer.
+/// A parsed answer.
 #[derive(Clone, Debug)]
 enum Told {
     Overview(Box<Overview>),
@@ -197,33 +197,33 @@ enum Told {
     Letters(Letters),
 }
 
-/// What is known of one question.
+/// The cache entry of one query.
 #[derive(Clone, Debug, Default)]
 struct Kept {
     told: Option<Told>,
-    /// When that was told.
+    /// When the answer arrived.
     at: Option<Time>,
-    /// Why there was no newer answer, and when.
+    /// The last failure since then, and when.
     failed: Option<(Time, Failure)>,
-    /// When it was last asked.
+    /// When it was last sent.
     asked_at: Option<Time>,
-    /// Whether its answer is on its way.
+    /// Whether an answer is pending.
     is_asked: bool,
-    /// Since when what was known is worth nothing any more.
+    /// Answers to queries sent before this are outdated.
     stale_since: Option<Time>,
-    /// When somebody last wanted it.
+    /// When a page last needed it.
     wanted_at: Time,
 }
 
-/// All that is known.
+/// The cache.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     kept: BTreeMap<Question, Kept>,
 }
 
 impl Memory {
-    /// Whether it is to be asked now: somebody wants it, it is old enough, and nobody asks already.
-    /// Then it counts as being asked.
+    /// Returns whether to send the query now: a page needs it, the answer is old enough, and no answer is pending. It
+    /// then counts as sent.
     pub fn is_due(&mut self, question: &Question, now: Time) -> bool {
         let kept = self.kept.entry(question.clone()).or_default();
         kept.wanted_at = now;
@@ -233,7 +233,7 @@ impl Memory {
         let is_due = (is_old || is_stale) && !kept.is_asked;
         if is_due {
             (kept.asked_at, kept.is_asked) = (Some(now), true);
-            // Nobody has looked for a while: what was so then is not shown as what is so now.
+            // No page was open for a while: an old answer is not shown as current.
             if kept.at.is_some_and(|at| now.is_past(at, Seconds(question.every().0 * OLD))) {
                 kept.stale_since = Some(now);
             }
@@ -241,14 +241,14 @@ impl Memory {
         is_due
     }
 
-    /// An order was given, or somebody wants it new: what is known by now is not shown once more.
+    /// Marks all answers as outdated: an order was given, or the user pressed Refresh.
     pub fn expire(&mut self, now: Time) {
         for kept in self.kept.values_mut() {
             kept.stale_since = Some(now);
         }
     }
 
-    /// Whether a page of these is worth waiting for.
+    /// Returns whether a page should wait for one of these.
     #[must_use]
     pub fn is_wanting(&self, questions: &[Question]) -> bool {
         let is_known = |question: &Question| {
@@ -260,12 +260,12 @@ impl Memory {
         !questions.iter().all(is_known)
     }
 
-    /// What came of asking.
+    /// Stores the outcome of a query.
     pub fn learn(&mut self, question: &Question, outcome: Result<Value, Failure>, now: Time) {
         let outcome = outcome.and_then(|answer| question.told(answer));
         let kept = self.kept.entry(question.clone()).or_default();
         kept.is_asked = false;
-        // An answer that was on its way by then was made before.
+        // An answer that was pending at that moment is older than the order.
         kept.stale_since =
             kept.stale_since.filter(|since| kept.asked_at.is_some_and(|at| at < *since));
         match outcome {
@@ -277,7 +277,7 @@ impl Memory {
         });
     }
 
-    /// When the last of these was heard of, well or not; none before all of them were.
+    /// Returns when the last of these was answered or failed; `None` until all were.
     #[must_use]
     pub fn heard(&self, questions: &[Question]) -> Option<Time> {
         let heard = |question: &Question| {
@@ -288,13 +288,13 @@ impl Memory {
         all?.into_iter().max()
     }
 
-    /// When it was told; none where it never was.
+    /// Returns when it was answered; `None` if it never was.
     #[must_use]
     pub fn told_at(&self, question: &Question) -> Option<Time> {
         self.kept.get(question)?.at
     }
 
-    /// Why there is nothing newer, the first of these that has a reason.
+    /// Returns the failure of the first of these queries that has one.
     #[must_use]
     pub fn failed(&self, questions: &[Question]) -> Option<(Time, &Failure)> {
         let failed = |question: &Question| self.kept.get(question)?.failed.as_ref();

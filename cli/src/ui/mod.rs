@@ -1,4 +1,4 @@
-//! The pages of `muster ui`: each a pure function of the answers that are in memory and of the time.
+//! The pages of `muster ui`: each a pure function of the cached answers and the time.
 
 pub mod assets;
 pub mod confirm;
@@ -17,6 +17,7 @@ mod adopt;
 mod audit;
 mod costs;
 mod find;
+mod findings;
 mod github;
 mod job;
 mod jobs;
@@ -29,7 +30,6 @@ mod plot;
 mod pools;
 mod text;
 mod waits;
-mod wants;
 
 use maud::html;
 use muster_domain::time::Time;
@@ -38,19 +38,19 @@ use self::frame::About;
 use self::memory::Memory;
 use self::page::Page;
 
-/// What is served, and how.
+/// The settings of the server.
 #[derive(Clone, Debug)]
 pub struct Serving {
     pub about: About,
-    /// Any that is free, where none is named.
+    /// The port. `None`: any free one.
     pub port: Option<u16>,
-    /// Whether the browser is opened.
+    /// Whether to open the browser.
     pub opens: bool,
-    /// Who gives orders.
+    /// The name that is recorded for orders.
     pub by: Option<String>,
 }
 
-/// A page as a browser gets it.
+/// Renders a page.
 #[must_use]
 pub fn render(page: &Page, memory: &Memory, about: &About, now: Time) -> String {
     let body = match page {

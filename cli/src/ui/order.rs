@@ -1,6 +1,6 @@
-//! What can be ordered on a page, as a request and as a command line.
+//! The orders that pages can give, as requests and as command lines.
 
-use muster_control::admin::{
+use muster_api::{
     CanaryRequest, DeleteRequest, GithubRequest, HookOrder, JobsRequest, PoolsRequest, Request,
     Rotated, SwitchRequest, To,
 };
@@ -13,7 +13,7 @@ use super::page::{Filter, Page};
 use crate::args::Dead;
 use crate::lists::MOST;
 
-/// An order, without its reason.
+/// An order without its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     Switch {
@@ -24,33 +24,33 @@ pub enum Order {
         name: InstanceName,
         how: Delete,
     },
-    /// A pool file becomes the set of pools.
+    /// Applies a pool file.
     Apply {
         file: String,
     },
-    /// A kept version does.
+    /// Restores an earlier version of the pools.
     Restore {
         version: u64,
     },
-    /// A machine is launched that no job needs.
+    /// Launches a machine without a job.
     Canary {
         pool: PoolName,
-        /// Where its runner is registered, of a pool that leaves that to its jobs.
+        /// Where its runner is registered, for a pool that registers each runner where its job is.
         entity: Option<Entity>,
     },
-    /// What a queue gave up goes back to be handled again.
+    /// Redrives a dead-letter queue.
     Redrive {
         queue: Dead,
     },
-    /// Something is done about the App's webhook.
+    /// Changes or tests the App's webhook.
     Hook(Hook),
-    /// What is queued in a repository is taken in.
+    /// Imports the queued jobs of a repository.
     Adopt {
         repository: Entity,
     },
 }
 
-/// What is switched.
+/// The object of a pause or a resume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Switched {
     Launches,
@@ -58,24 +58,24 @@ pub enum Switched {
     Pool(PoolName),
 }
 
-/// What is done about the App's webhook.
+/// An action on the App's webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// GitHub repeats its newest delivery.
+    /// Redelivers the newest delivery.
     Test,
-    /// It points at this stack.
+    /// Points the webhook at this stack.
     Set,
-    /// Its secret is replaced.
+    /// Replaces its secret.
     Rotate,
-    /// It points nowhere.
+    /// Removes the webhook's address.
     Remove,
 }
 
 impl Hook {
-    /// In the order in which they are shown.
+    /// All of them, in display order.
     pub const ALL: [Self; 4] = [Self::Test, Self::Set, Self::Rotate, Self::Remove];
 
-    /// Its word, in a form.
+    /// Returns its word in a form.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -97,18 +97,18 @@ impl Hook {
     }
 }
 
-/// How hard an instance is to end.
+/// The strength of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delete {
     Plain,
     Force,
     Kill,
-    /// Although GitHub refuses the App.
+    /// Skips GitHub, which refuses the App.
     Bypass,
 }
 
 impl Order {
-    /// An order by its word, and what a query or a form says of it.
+    /// Parses an order from its action and the fields of a query or form.
     #[must_use]
     pub fn read(action: &str, fields: &Fields) -> Option<Self> {
         let switch = |to| {
@@ -127,7 +127,7 @@ impl Order {
             "force" => delete(Delete::Force),
             "kill" => delete(Delete::Kill),
             "bypass" => delete(Delete::Bypass),
-            // A browser sends lines with both marks at their ends.
+            // A browser sends CRLF line ends.
             "apply" => Some(Self::Apply { file: fields.get("file")?.replace("\r\n", "\n") }),
             "restore" => Some(Self::Restore { version: fields.parsed("version")? }),
             "canary" => {
@@ -151,17 +151,17 @@ impl Order {
         }
     }
 
-    /// What is said where its fields make none.
+    /// Returns the message for invalid fields.
     #[must_use]
     pub fn unread(action: &str) -> &'static str {
         match action {
-            "canary" => "Write where its runner is to be registered as OWNER or OWNER/REPO.",
+            "canary" => "Write the entity to register its runner at as OWNER or OWNER/REPO.",
             "adopt" => "Write the repository as OWNER/REPO.",
-            _ => "There is nothing of that kind to order here.",
+            _ => "There is no such order.",
         }
     }
 
-    /// Its word.
+    /// Returns its action word.
     #[must_use]
     pub const fn action(&self) -> &'static str {
         match self {
@@ -180,7 +180,7 @@ impl Order {
         }
     }
 
-    /// What it is about, as a form brings it back.
+    /// Returns its form fields.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
@@ -198,13 +198,13 @@ impl Order {
         }
     }
 
-    /// Which order it is: that of another machine or of another file is another.
+    /// Returns a text that identifies the order; orders for different objects differ.
     #[must_use]
     pub fn identity(&self) -> String {
         self.address("")
     }
 
-    /// Where it is confirmed.
+    /// Returns the address of its confirmation page.
     #[must_use]
     pub fn confirmed_at(&self) -> String {
         self.address("/confirm/")
@@ -217,7 +217,7 @@ impl Order {
         address(&format!("{before}{}", self.action()), &fields)
     }
 
-    /// What is asked before it is confirmed, beside the dry run.
+    /// Returns the query that its confirmation page needs, apart from the dry run.
     #[must_use]
     pub fn shown_first(&self) -> Option<Question> {
         match self {
@@ -232,38 +232,41 @@ impl Order {
         }
     }
 
-    /// Whether it is kept why it was given.
+    /// Returns whether its reason is recorded.
     #[must_use]
     pub const fn has_reason(&self) -> bool {
         match self {
-            Self::Switch { .. }
+            Self::Switch { to: To::Off, .. }
             | Self::Delete { .. }
             | Self::Apply { .. }
             | Self::Restore { .. } => true,
-            Self::Canary { .. } | Self::Redrive { .. } | Self::Adopt { .. } | Self::Hook(_) => {
-                false
-            }
+            Self::Switch { to: To::On, .. }
+            | Self::Canary { .. }
+            | Self::Redrive { .. }
+            | Self::Adopt { .. }
+            | Self::Hook(_) => false,
         }
     }
 
-    /// What is kept of it where nobody is asked why.
+    /// Returns the message about what the audit trail records of this order.
     #[must_use]
     pub const fn kept(&self) -> &'static str {
         match self {
             Self::Redrive { .. } => {
-                "It goes to SQS, with your own rights; the stack's audit trail does not hear of it."
+                "It goes to SQS, with your own permissions; the stack's audit trail does not \
+                record it."
             }
             Self::Adopt { .. } => {
-                "What is known already stays as it is. The audit trail has no line of it."
+                "Jobs that are already known do not change. The audit trail does not record it."
             }
             Self::Hook(Hook::Test) => {
-                "It changes nothing at the App, and the audit trail has no line of it."
+                "It does not change the App, and the audit trail does not record it."
             }
-            _ => "The audit trail says who ordered it.",
+            _ => "The audit trail records who ordered it.",
         }
     }
 
-    /// Where it shows, and where it is taken from.
+    /// Returns the page where its effect is visible, which also offers it.
     #[must_use]
     pub fn shown_at(&self) -> Page {
         match self {
@@ -278,13 +281,13 @@ impl Order {
         }
     }
 
-    /// Whether work, a machine or news of jobs may be lost.
+    /// Returns whether work, a machine or job events may be lost.
     #[must_use]
     pub fn is_grave(&self) -> bool {
         self.typed().is_some() || *self == Self::Hook(Hook::Remove)
     }
 
-    /// What is typed before work or a machine may be lost.
+    /// Returns the name to type before work or a machine may be lost.
     #[must_use]
     pub fn typed(&self) -> Option<&str> {
         match self {
@@ -302,8 +305,8 @@ impl Order {
         }
     }
 
-    /// What the function is asked. As a dry run: what it would do; none where it has no such, or is not the one
-    /// that is asked.
+    /// Returns the function's request; `None` for an order that goes to SQS, and for a dry run that the
+    /// function does not have.
     #[must_use]
     pub fn request(&self, reason: &str, by: Option<&str>, dry_run: bool) -> Option<Value> {
         let (reason, by) = (reason.to_owned(), by.map(str::to_owned));
@@ -366,7 +369,7 @@ impl Order {
         Some(json!(request))
     }
 
-    /// The same on the command line.
+    /// Returns the equivalent command line.
     #[must_use]
     pub fn command(&self) -> String {
         let order = match self {
@@ -395,7 +398,7 @@ impl Order {
 }
 
 impl Switched {
-    /// As the command line has it.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {

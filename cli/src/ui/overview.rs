@@ -1,7 +1,7 @@
-//! The first page: what wants somebody, how much there is, and the pools.
+//! The first page: what needs attention, totals, and the pools.
 
 use maud::{Markup, html};
-use muster_control::admin::answers::{Overview, PoolStatus, UnservedJobs};
+use muster_api::answers::{Overview, PoolStatus, UnservedJobs};
 use muster_domain::instance::Groups;
 use muster_domain::time::{Seconds, Time};
 
@@ -10,13 +10,13 @@ use super::memory::Memory;
 use super::page::{Filter, Page};
 use super::parts::{Tile, none, pool, room, tiles};
 use super::text::{Said, number};
-use super::{waits, wants};
+use super::{findings, waits};
 use crate::words::span;
 
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
     let told = memory.overview()?;
     Some(html! {
-        (wants::list(told, about.is_read_only))
+        (findings::section(told, about.is_read_only, now))
         (sums(told))
         @if let Some(waited) = memory.waits(2) { (waits::of_a_day(waited, now)) }
         section aria-labelledby="pools" {
@@ -26,7 +26,7 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
     })
 }
 
-/// How much there is, each with the rows behind it.
+/// Renders the totals, each with a link to its rows.
 pub(super) fn sums(told: &Overview) -> Markup {
     let pools = &told.pools;
     let waiting: usize = pools.iter().map(|pool| pool.waiting_jobs).sum();
@@ -42,7 +42,7 @@ pub(super) fn sums(told: &Overview) -> Markup {
     let machines =
         |state: &str| Page::Machines(Filter { state: Some(state.to_owned()), ..Filter::default() });
     let late =
-        if late == 0 { "none takes long".to_owned() } else { format!("late in {late} pools") };
+        if late == 0 { "none overdue".to_owned() } else { format!("overdue in {late} pools") };
     let tile = |name, figure, note, target: Page| Tile {
         name,
         figure: number(figure),
@@ -60,11 +60,16 @@ pub(super) fn sums(told: &Overview) -> Markup {
                 format!("of {}", number(max)),
                 Page::Machines(Filter::default()),
             ),
-            tile("Busy or claimed", busy, format!("{} idle", number(free)), machines("busy")),
-            tile("Starting", starting, "on their way to a job".to_owned(), machines("starting")),
+            tile(
+                "Running or assigned a job",
+                busy,
+                format!("{} idle", number(free)),
+                machines("busy"),
+            ),
+            tile("Starting", starting, "machines booting".to_owned(), machines("starting")),
             tile("Ending", ending, late, machines("ending")),
-            tile("Served by no pool", unserved.count, of(unserved), jobs("unserved")),
-            tile("For approval", gated.count, of(gated), jobs("approval")),
+            tile("Jobs without a pool", unserved.count, of(unserved), jobs("unserved")),
+            tile("Jobs awaiting approval", gated.count, of(gated), jobs("approval")),
         ],
     )
 }
@@ -74,17 +79,17 @@ fn of(jobs: &UnservedJobs) -> String {
 }
 
 fn since(oldest: Option<Seconds>) -> String {
-    oldest.map_or_else(|| "none waits".to_owned(), |oldest| format!("the oldest {}", span(oldest)))
+    oldest.map_or_else(|| "no jobs".to_owned(), |oldest| format!("longest wait {}", span(oldest)))
 }
 
-/// The table of all pools.
+/// Renders the table of all pools.
 pub(super) fn pools(told: &Overview) -> Markup {
     html! {
         table {
             thead { tr {
-                th scope="col" { "Pool" } th scope="col" { "Live / max" }
+                th scope="col" { "Pool" } th scope="col" { "Machines / max" }
                 th.number scope="col" { "Busy" } th.number scope="col" { "Starting" } th.number scope="col" { "Idle" }
-                th.number scope="col" { "Ending" } th.number scope="col" { "Waiting" } th.number scope="col" { "Oldest" }
+                th.number scope="col" { "Ending" } th.number scope="col" { "Jobs waiting" } th.number scope="col" { "Longest wait" }
                 th scope="col" { "Note" }
             } }
             tbody { @for one in &told.pools { (row(one)) } }
@@ -99,14 +104,14 @@ fn row(one: &PoolStatus) -> Markup {
     html! {
         tr {
             th scope="row" { (pool(&one.name)) }
-            td data-label="Live / max" { (room(one.live as usize, one.max as usize)) }
+            td data-label="Machines / max" { (room(one.live as usize, one.max as usize)) }
             @for (name, count) in groups { td.number data-label=(name) { (number(count)) } }
-            td.number data-label="Waiting" { (number(one.waiting_jobs)) }
-            td.number data-label="Oldest" {
+            td.number data-label="Jobs waiting" { (number(one.waiting_jobs)) }
+            td.number data-label="Longest wait" {
                 @match one.oldest_waiting_job_seconds { Some(age) => (span(age)), None => (none()) }
             }
             td.free.note data-label="Note" {
-                @if let Some(note) = &one.note { (Said(&note.said)) }
+                @if let Some(note) = &one.note { (Said(&note.message)) }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The pages by their addresses.
+//! The pages and their addresses.
 
 use muster_domain::ids::{JobKey, PoolName};
 
@@ -7,9 +7,9 @@ use super::memory::{BY, Question};
 use super::text::shown;
 use crate::args::Dead;
 
-/// The word of the ledger of orphans among the machines' kinds.
+/// The filter word of the orphan ledger.
 pub const ORPHAN: &str = "orphan";
-/// As many days as costs have, if none are named; and most of them.
+/// The default number of days of costs, and the maximum.
 const MONTH: u32 = 30;
 const MAX_DAYS: u32 = 365;
 
@@ -23,35 +23,35 @@ pub enum Page {
     Job(JobKey),
     Pools,
     Pool(PoolName),
-    /// Of so many days to today.
+    /// Costs of a number of days up to today.
     Costs {
         days: u32,
         by: &'static str,
     },
-    /// Of the day that begins so many days before today.
+    /// The audit trail of a day, counted back from today.
     Audit {
         back: u32,
     },
     /// The App and its webhook.
     GitHub,
-    /// What the queues gave up, or one of them.
+    /// The dead-letter queues, or one of them.
     DeadLetters(Option<Dead>),
 }
 
-/// What of a list is shown. It is the address, so a view can be kept and sent on.
+/// The filter of a list. It is the address, so a view can be bookmarked or sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// A state of machines, or a kind of jobs.
     pub state: Option<String>,
     pub pool: Option<String>,
-    /// A part of a name.
+    /// A part of a name to search for.
     pub text: Option<String>,
-    /// How many rows are before it.
+    /// The number of rows before the first one.
     pub from: usize,
 }
 
 impl Page {
-    /// The page of an address.
+    /// Parses an address.
     #[must_use]
     pub fn read(path: &str, fields: &Fields) -> Option<Self> {
         let mut parts = path.strip_prefix('/')?.split('/').map(name);
@@ -89,7 +89,7 @@ impl Page {
         }
     }
 
-    /// Its address.
+    /// Returns its address.
     #[must_use]
     pub fn address(&self) -> String {
         match self {
@@ -113,7 +113,7 @@ impl Page {
         }
     }
 
-    /// What has to be known for it.
+    /// Returns the queries that it needs.
     #[must_use]
     pub fn questions(&self) -> Vec<Question> {
         match self {

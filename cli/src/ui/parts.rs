@@ -1,4 +1,4 @@
-//! Pieces that several pages are made of.
+//! Parts that several pages share.
 
 use maud::{Markup, html};
 use muster_domain::audit::Audit;
@@ -10,7 +10,7 @@ use super::fields::part;
 use super::page::Page;
 use super::text::{Said, moment, number};
 
-/// How something is meant. The word beside it says the same.
+/// The tone of a word. The text conveys the same without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -32,12 +32,12 @@ impl Tone {
     }
 }
 
-/// A word with the dot of its tone.
+/// A word with a dot in the colour of its tone.
 pub(super) fn word(text: &str, tone: Tone) -> Markup {
     html! { span class={ "word " (tone.class()) } { span.dot aria-hidden="true" {} (Said(text)) } }
 }
 
-/// A state of an instance.
+/// The state of an instance.
 pub(super) fn state(state: State) -> Markup {
     let tone = match state {
         State::PendingCreate | State::Creating => Tone::Quiet,
@@ -49,27 +49,27 @@ pub(super) fn state(state: State) -> Markup {
     word(state.as_str(), tone)
 }
 
-/// An instance or a machine, by its name.
+/// A link to an instance or a machine.
 pub(super) fn machine(name: &str) -> Markup {
     html! { a.name href={ "/machines/" (part(name)) } { (Said(name)) } }
 }
 
-/// A pool.
+/// A link to a pool.
 pub(super) fn pool(name: &PoolName) -> Markup {
     html! { a href=(Page::Pool(name.clone()).address()) { (Said(name.as_str())) } }
 }
 
-/// A job.
+/// A link to a job.
 pub(super) fn job(key: JobKey, text: &str) -> Markup {
     html! { a href=(Page::Job(key).address()) { (Said(text)) } }
 }
 
-/// What is not there.
+/// The placeholder for a missing value.
 pub(super) fn none() -> Markup {
     html! { span.quiet.none { "–" } }
 }
 
-/// How much of a maximum is used, as figures and as a bar.
+/// The used part of a maximum, as figures and as a bar.
 pub(super) fn room(live: usize, max: usize) -> Markup {
     let used = if max == 0 { 0 } else { (live * 100).div_ceil(max).min(100) };
     let tone = if max > 0 && live >= max { "full" } else { "part" };
@@ -84,7 +84,7 @@ pub(super) fn room(live: usize, max: usize) -> Markup {
     }
 }
 
-/// A figure, what belongs to it, and the rows behind it.
+/// A figure with a note, and a link to its details.
 pub(super) struct Tile {
     pub name: &'static str,
     pub figure: String,
@@ -92,7 +92,7 @@ pub(super) struct Tile {
     pub target: Option<String>,
 }
 
-/// Figures beside each other.
+/// Tiles in a row.
 pub(super) fn tiles(label: &str, all: &[Tile]) -> Markup {
     let inner = |tile: &Tile| {
         html! {
@@ -111,16 +111,16 @@ pub(super) fn tiles(label: &str, all: &[Tile]) -> Markup {
     }
 }
 
-/// A part of something's time.
+/// A part of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub word: &'static str,
-    /// What it is called in the style.
+    /// Its class in the stylesheet.
     pub class: &'static str,
     pub millis: u64,
 }
 
-/// Spans beside each other, as wide as they were long; none is too narrow to be seen.
+/// Spans in a row, as wide as they were long, with a minimum width.
 pub(super) fn spans(of: &str, spans: &[Span]) -> Markup {
     const WIDTH: u64 = 1_000;
     const LEAST: u64 = 8;
@@ -145,7 +145,7 @@ pub(super) fn spans(of: &str, spans: &[Span]) -> Markup {
     }
 }
 
-/// `850 ms`, `12.4 s`, `170 s`, and from a quarter of an hour on `15 min`.
+/// Formats a length: `850 ms`, `12.4 s`, `170 s`, and from 15 minutes on `15 min`.
 pub(super) fn length(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis} ms"),
@@ -156,7 +156,7 @@ pub(super) fn length(millis: u64) -> String {
     }
 }
 
-/// Lines of the audit trail.
+/// A table of audit lines.
 pub(super) fn trail(lines: &[Audit], has_subject: bool, now: Time) -> Markup {
     html! {
         table {
@@ -181,7 +181,7 @@ fn kind(line: &Audit) -> String {
     kind.as_str().unwrap_or_default().replace('_', " ")
 }
 
-/// What a line is about, and the way there.
+/// The subject of a line, as a link.
 fn subject(subject: &str) -> Markup {
     match subject {
         "switches" => html! { a href="/" { "switches" } },

@@ -1,7 +1,7 @@
-//! What an order would do: the function's dry run, in the command line's own sentences.
+//! The effect of an order: the function's dry run, in the sentences of the command line.
 
-use muster_control::admin::To;
-use muster_control::admin::answers::{
+use muster_api::To;
+use muster_api::answers::{
     AppliedPools, DeleteDryRun, OrderedCanary, Overview, PoolStatus, ShownGithub, ShownInstance,
 };
 use serde_json::Value;
@@ -16,25 +16,25 @@ use crate::views;
 use crate::views::dead_letters::{self, Queue};
 use crate::words::count;
 
-/// What an order would do, as far as that was asked.
+/// The effect of an order, according to a dry run.
 #[derive(Clone, Debug)]
 pub enum Plan {
-    /// Of a switch, in sentences: the function has no dry run of it.
+    /// A switch, which has no dry run.
     Switch(Box<Overview>),
     Delete(Box<ShownInstance>, DeleteDryRun),
     Pools(AppliedPools),
     Canary(Box<OrderedCanary>),
     Redrive(Queue),
     Hook(Box<ShownGithub>),
-    /// GitHub is asked when it is ordered.
+    /// An import: GitHub is queried only when it is ordered.
     Adopt,
 }
 
 impl Plan {
-    /// Reads what was asked first, and what the dry run said.
+    /// Reads the first query's answer and the dry run's.
     ///
     /// # Errors
-    /// When that is not what was asked.
+    /// Fails when an answer has a different form.
     pub fn read(
         order: &Order,
         first: Option<Value>,
@@ -56,7 +56,7 @@ impl Plan {
         }
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether the order would have no effect.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Pools(told) => told.diff.is_empty() && told.pools_version > 0,
@@ -67,7 +67,7 @@ impl Plan {
     }
 }
 
-/// What it would do, in sentences.
+/// Returns what the order would do, in sentences.
 pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
     match plan {
         Plan::Switch(told) => match order {
@@ -76,7 +76,7 @@ pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
         },
         Plan::Delete(shown, would) => of_delete(order, shown, would),
         Plan::Pools(told) if plan.is_empty() => {
-            vec![format!("It changes nothing: version {} says the same.", told.pools_version)]
+            vec![format!("No changes: version {} is identical.", told.pools_version)]
         }
         Plan::Pools(told) => {
             views::pools::changes(told, Screen::PIPE).lines().map(str::to_owned).collect()
@@ -85,8 +85,8 @@ pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
             vec![dead_letters::none(queue, Screen::PIPE).trim_end().to_owned()]
         }
         Plan::Redrive(queue) => vec![
-            format!("This sends {} of {} back to be handled again.", queue.count(), queue.name()),
-            format!("They are {}. What fails again is there again later.", queue.what()),
+            format!("This redrives {} from {}.", queue.count(), queue.name()),
+            format!("They are {}. Messages that fail again return here later.", queue.what()),
         ],
         Plan::Hook(told) if plan.is_empty() => match told.unknown.as_slice() {
             [] => vec![format!("There is no GitHub App yet: {}.", views::github::WAYS)],
@@ -97,10 +97,12 @@ pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
             _ => Vec::new(),
         },
         Plan::Adopt => vec![
-            "GitHub is asked what is queued there: jobs from before the webhook worked, or whose event never came. Each counts as if its \
-             event had come now."
+            "Imports jobs that are queued at GitHub: from before the webhook worked, or because \
+            GitHub never sent their event. Each is handled as if its event had just arrived."
                 .to_owned(),
-            "Machines are launched for those that a pool serves, and are paid for as for any other job.".to_owned(),
+            "Machines are launched for jobs that a pool serves, at the same cost as for any other \
+            job."
+                .to_owned(),
         ],
         Plan::Canary(told) => vec![views::canary::starts(told), views::canary::alone(told)],
     }
@@ -109,24 +111,23 @@ pub(super) fn told(order: &Order, plan: &Plan) -> Vec<String> {
 fn of_hook(hook: Hook, told: &ShownGithub) -> Vec<String> {
     let own = told.webhook_url.as_deref().unwrap_or("an address that the stack does not know");
     let now = match views::github::hooked(told) {
-        (Some(true), url) => format!("GitHub sends events to {url} now, which is this stack."),
+        (Some(true), url) => format!("GitHub sends events to {url}, which is this stack."),
         (Some(false), said) => format!("The webhook's address now: {said}."),
-        (None, _) => "Where GitHub sends events now is unknown.".to_owned(),
+        (None, _) => "It is unknown where GitHub sends events.".to_owned(),
     };
     let then = match hook {
         Hook::Test => {
-            "GitHub repeats the newest delivery that it has sent, and its answer is shown: that proves address, certificate, gateway and \
-             secret without a job. It takes up to half a minute."
+            "GitHub redelivers its newest delivery, and the response is shown: this tests the \
+            address, certificate, gateway and secret without a job. It takes up to half a minute."
                 .to_owned()
         }
-        Hook::Set => format!("GitHub sends them to {own} then, signed with this stack's secret."),
+        Hook::Set => format!("GitHub will send events to {own}, signed with this stack's secret."),
         Hook::Rotate => {
-            "Another secret is made, here and at GitHub. What is signed with the old one is taken for another day. Send again… \
-             shows afterwards whether it holds.".to_owned()
+            "A new secret is created here and on GitHub; the old one stays valid for a day. \
+            Redeliver… shows afterwards whether the new one works."
+                .to_owned()
         }
-        Hook::Remove => {
-            "GitHub then tells of no job any more, and new jobs wait.".to_owned()
-        }
+        Hook::Remove => "GitHub will stop sending events, and new jobs will wait.".to_owned(),
     };
     vec![now, then]
 }
@@ -156,11 +157,14 @@ fn of_switch(what: &Switched, to: To, told: &Overview) -> Vec<String> {
     };
     let then = match (what, to) {
         (Switched::Deletes, To::Off) => {
-            "No instance is deregistered or terminated any more, unless it is forced. Runners go on taking jobs.".to_owned()
+            "Instances are no longer deregistered or terminated, unless forced. Runners keep \
+            accepting jobs."
+                .to_owned()
         }
-        (Switched::Deletes, To::On) => "What is to end goes on ending.".to_owned(),
+        (Switched::Deletes, To::On) => "Pending deletes continue.".to_owned(),
         (Switched::Launches | Switched::Pool(_), To::Off) => format!(
-            "No machine is launched any more, and jobs wait ({} now). Machines that are there go on.",
+            "No more machines are launched, and jobs wait ({} now). Existing machines keep \
+            running.",
             count(waiting, "job")
         ),
         (Switched::Launches | Switched::Pool(_), To::On) => {
@@ -170,7 +174,7 @@ fn of_switch(what: &Switched, to: To, told: &Overview) -> Vec<String> {
     vec![now, then]
 }
 
-/// The command line's own sentences.
+/// Returns the command line's sentences.
 fn of_delete(order: &Order, shown: &ShownInstance, would: &DeleteDryRun) -> Vec<String> {
     let Order::Delete { how, .. } = order else { return Vec::new() };
     let order = args::Delete {

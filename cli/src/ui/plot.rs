@@ -1,18 +1,20 @@
-//! Bars beside each other. Sizes are attributes and colours are classes: the policy lets no style
-//! through, and dark pages have other colours. Each plot has its figures in a table behind it.
+//! Bar charts. Sizes are attributes and colours are classes, because the policy blocks inline styles and dark mode has
+//! different colours. Each chart has a table with its figures.
 
 use maud::{Markup, html};
 
-/// A bar of stacked parts, from below.
+/// A bar of stacked parts, bottom first.
 pub(super) struct Bar {
-    /// What it says to whoever points at it.
+    /// Its place on the horizontal axis.
+    pub name: String,
+    /// Its tooltip.
     pub title: String,
     /// The class and the size of each part.
     pub parts: Vec<(&'static str, u64)>,
 }
 
-/// Bars to one scale. `most`: the size of the largest, in words.
-pub(super) fn bars(label: &str, bars: &[Bar], most: impl Fn(u64) -> String) -> Markup {
+/// Renders bars to one scale. `unit` formats a size with its unit.
+pub(super) fn bars(label: &str, bars: &[Bar], unit: impl Fn(u64) -> String) -> Markup {
     const HEIGHT: u64 = 1_000;
     const WIDTH: usize = 10;
     let size = |bar: &Bar| bar.parts.iter().map(|(_, size)| size).sum::<u64>();
@@ -31,8 +33,13 @@ pub(super) fn bars(label: &str, bars: &[Bar], most: impl Fn(u64) -> String) -> M
         };
         bar.parts.iter().map(one).collect::<Vec<_>>()
     };
+    let named = |index: usize| bars.get(index).map_or("", |bar| bar.name.as_str());
+    let (middle, last) = (bars.len() / 2, bars.len().saturating_sub(1));
     html! {
         figure.plot {
+            div.up aria-hidden="true" {
+                span { (unit(largest)) } span { (unit(largest / 2)) } span { (unit(0)) }
+            }
             svg viewBox={ "0 0 " (bars.len() * WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(label) {
                 @for (index, bar) in bars.iter().enumerate() {
                     g {
@@ -44,7 +51,11 @@ pub(super) fn bars(label: &str, bars: &[Bar], most: impl Fn(u64) -> String) -> M
                     }
                 }
             }
-            figcaption.quiet { "The highest: " (most(largest)) }
+            div.along aria-hidden="true" {
+                span { (named(0)) }
+                @if middle > 0 && middle < last { span { (named(middle)) } }
+                @if last > 0 { span { (named(last)) } }
+            }
         }
     }
 }

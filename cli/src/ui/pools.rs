@@ -1,9 +1,8 @@
-//! The pools: how full they are, what holds them back, and the file that made them.
+//! The pools: their machines, what blocks their launches, and the pool file.
 
 use maud::{Markup, html};
-use muster_control::admin::To;
-use muster_control::admin::answers::{Overview, PoolStatus, PoolsHistory, ShownPools, StackStatus};
-use muster_control::admin::wants::refusal;
+use muster_api::To;
+use muster_api::answers::{Overview, PoolStatus, PoolsHistory, ShownPools, StackStatus};
 use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Pace;
@@ -20,7 +19,7 @@ use crate::views::jobs::labels;
 use crate::views::pools::{about as which, file};
 use crate::words::{seconds, span};
 
-/// All of them.
+/// Renders all pools.
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
     let told = memory.overview()?;
     Some(html! {
@@ -31,7 +30,7 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
     })
 }
 
-/// What holds the whole stack back.
+/// Renders the pauses of the whole stack.
 fn switches(told: &Overview, about: &About, now: Time) -> Markup {
     let switches = [
         ("Launches", Switched::Launches, &told.switches.launches),
@@ -49,7 +48,7 @@ fn switches(told: &Overview, about: &About, now: Time) -> Markup {
     }
 }
 
-/// The way to the other position of a switch.
+/// Renders a link that pauses or resumes launches or deletes.
 fn switch(what: Switched, is_off: bool, about: &About) -> Markup {
     let (name, to) = if is_off { ("Resume…", To::On) } else { ("Pause…", To::Off) };
     let order = Order::Switch { what, to };
@@ -66,15 +65,15 @@ fn in_force(set: &ShownPools, about: &About, now: Time) -> Markup {
             p.quiet { (Said(which(set, now).trim_start_matches("# "))) }
             @if about.is_read_only || !is_seen {
                 pre tabindex="0" { (told) }
-                @if !is_seen { p.quiet { "It has characters that a form would not show." } }
+                @if !is_seen { p.quiet { "It contains characters that a form cannot show." } }
             } @else {
                 details #edit {
-                    summary { "Show and change it" }
+                    summary { "Show and edit" }
                     form method="post" action="/confirm/apply" {
                         input type="hidden" name="token" value=(about.draft);
                         label for="pools-file" { "The pool file, as YAML" }
                         textarea #pools-file name="file" rows="24" spellcheck="false" autocomplete="off" { "\n" (text) }
-                        p { button { "Look what would change…" } }
+                        p { button { "Preview the changes…" } }
                     }
                 }
             }
@@ -88,7 +87,7 @@ fn versions(history: &PoolsHistory, about: &About, now: Time) -> Markup {
         section aria-labelledby="versions" {
             h2 #versions { "Versions" }
             @if history.versions.is_empty() {
-                p.quiet { "No pool file was applied. Each that is stands here, and can be applied again." }
+                p.quiet { "No pool file has been applied. Applied files appear here and can be restored." }
             } @else { table {
                 thead { tr { th scope="col" { "Version" } th scope="col" { "Applied" } th scope="col" { "By" } th scope="col" { "Why" } th scope="col" { "Order" } } }
                 tbody { @for (index, set) in history.versions.iter().enumerate() { tr {
@@ -112,7 +111,7 @@ fn why<'a>(history: &'a PoolsHistory, set: &ShownPools) -> Option<&'a str> {
     history.audit.iter().find_map(|line| line.why.strip_prefix(&prefix))
 }
 
-/// One of them.
+/// Renders one pool.
 pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) -> Option<Markup> {
     let status = memory.status()?;
     let Some(pool) = status.overview.pools.iter().find(|pool| pool.name == *name) else {
@@ -122,41 +121,47 @@ pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) ->
     };
     Some(html! {
         p.lead { (room(pool.live as usize, pool.max as usize)) " machines" }
-        @if let Some(note) = &pool.note { p.bad { (Said(&note.said)) } }
+        @if let Some(note) = &pool.note { p.bad { (Said(&note.message)) } }
         section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(pool, now)) }
         section aria-labelledby="switch" {
             h2 #switch { "Launches" }
+            @let of_stack = status.overview.switches.launches.as_ref();
+            @let off = of_stack.or(pool.launches_off.as_ref());
+            @let (whose, what) = match of_stack {
+                Some(_) => ("of the whole stack", Switched::Launches),
+                None => ("of this pool", Switched::Pool(name.clone())),
+            };
             p {
-                "Launches of this pool are " b { @if pool.launches_off.is_some() { "off" } @else { "on" } } ". "
-                @if let Some(off) = &pool.launches_off { "Since " (moment(off.since, now)) " by " (Said(&off.by)) (off.end(now)) ": " (Said(&off.reason)) ". " }
-                (switch(Switched::Pool(name.clone()), pool.launches_off.is_some(), about))
+                "Launches " (whose) " are " b { @if off.is_some() { "off" } @else { "on" } } ". "
+                @if let Some(off) = off { "Since " (moment(off.since, now)) " by " (Said(&off.by)) (off.end(now)) ": " (Said(&off.reason)) ". " }
+                (switch(what, off.is_some(), about))
             }
         }
         @if !about.is_read_only { (canary(pool)) }
-        section aria-labelledby="refused" { h2 #refused { "What EC2 refuses" } (refused(status, name)) }
+        section aria-labelledby="refused" { h2 #refused { "EC2 refusals" } (refused(status, name)) }
         @if let Some(list) = memory.phases(name) {
             @let paces = list.pools.iter().find(|one| one.pool == *name).map(|one| one.phases.as_slice());
-            section aria-labelledby="paces" { h2 #paces { "How long its machines take" } (paces_of(paces.unwrap_or_default())) }
+            section aria-labelledby="paces" { h2 #paces { "Phases of its machines" } (paces_of(paces.unwrap_or_default())) }
         }
         @if let Some(set) = memory.pools() { (of_file(name, set)) }
     })
 }
 
-/// The way to a machine of it that no job needs.
+/// Renders the form that launches a test machine.
 fn canary(pool: &PoolStatus) -> Markup {
     let order = Order::Canary { pool: pool.name.clone(), entity: None };
     html! {
         section aria-labelledby="try" {
-            h2 #try { "Try a machine" }
-            p { "Whether one comes, boots, registers and listens, seen without a job." }
+            h2 #try { "Launch a test machine" }
+            p { "Checks that a machine launches, boots, registers and listens, without a job." }
             @match &pool.entity {
-                Some(_) => p { a.button href=(order.confirmed_at()) { "Try a machine…" } },
+                Some(_) => p { a.button href=(order.confirmed_at()) { "Launch a test machine…" } },
                 None => form.order action="/confirm/canary" {
                     input type="hidden" name="pool" value=(pool.name.as_str());
                     label for="entity" { "Registered at" }
                     input #entity name="entity" required placeholder="OWNER or OWNER/REPO" autocomplete="off" spellcheck="false" autocapitalize="off" aria-describedby="entity-about";
                     p.quiet #entity-about { "This pool registers each runner where its job comes from. The App has to be installed there." }
-                    p { button { "Try a machine…" } }
+                    p { button { "Launch a test machine…" } }
                 },
             }
         }
@@ -176,8 +181,8 @@ fn facts(pool: &PoolStatus, now: Time) -> Markup {
             dt { "Kept idle" } dd { (pool.min_idle) }
             dt { "Priority" } dd { (pool.priority) }
             @if let Some(entity) = &pool.entity { dt { "Registered at" } dd { (Said(&entity.to_string())) } }
-            @if !pool.enabled { dt { "Enabled" } dd { "no: it takes no new job" } }
-            @if let Some(at) = pool.removed_at { dt { "Removed" } dd { (moment(at, now)) ", it drains" } }
+            @if !pool.enabled { dt { "Enabled" } dd { "no: it accepts no new jobs" } }
+            @if let Some(at) = pool.removed_at { dt { "Removed" } dd { (moment(at, now)) "; its machines finish their jobs" } }
         }
     }
 }
@@ -192,36 +197,36 @@ fn refused(status: &StackStatus, name: &PoolName) -> Markup {
         .iter()
         .flatten()
         .filter(|one| is_of(&one.closed))
-        .map(|one| refusal(one, status.overview.now))
+        .map(|one| one.sentence(status.overview.now))
         .collect();
     html! {
-        @if all.is_empty() { p.quiet { "Nothing now." } }
+        @if all.is_empty() { p.quiet { "No refusals now. They appear here while Muster waits to try again." } }
         @else { ul.evidence { @for said in &all { li { (Said(said)) } } } }
     }
 }
 
 fn paces_of(paces: &[Pace]) -> Markup {
     if paces.is_empty() {
-        return html! { p.quiet { "No machine of it is on record: those that end are kept for a week." } };
+        return html! { p.quiet { "No machines are recorded. Ended machines are kept for a week." } };
     }
     html! {
         table {
             thead { tr {
-                th scope="col" { "Phase" } th.number scope="col" { "Machines" } th.number scope="col" { "Half take" }
-                th.number scope="col" { "19 of 20 take" } th.number scope="col" { "Half, since the plan" }
+                th scope="col" { "Phase" } th.number scope="col" { "Machines" } th.number scope="col" { "Median" }
+                th.number scope="col" { "95th percentile" } th.number scope="col" { "Median since the plan" }
             } }
             tbody { @for pace in paces { tr {
                 th scope="row" { (pace.phase.as_str()) }
                 td.number data-label="Machines" { (pace.machines) }
-                td.number data-label="Half take" { (seconds(pace.p50_seconds)) }
-                td.number data-label="19 of 20 take" { (seconds(pace.p95_seconds)) }
-                td.number data-label="Half, since the plan" { (seconds(pace.p50_since_planned_seconds)) }
+                td.number data-label="Median" { (seconds(pace.p50_seconds)) }
+                td.number data-label="95th percentile" { (seconds(pace.p95_seconds)) }
+                td.number data-label="Median since the plan" { (seconds(pace.p50_since_planned_seconds)) }
             } } }
         }
     }
 }
 
-/// What the pool file says of it.
+/// Renders its part of the pool file.
 fn of_file(name: &PoolName, set: &ShownPools) -> Markup {
     let pools = set.file["pools"].as_array().map(Vec::as_slice).unwrap_or_default();
     let own = pools.iter().find(|pool| pool["name"] == name.as_str());

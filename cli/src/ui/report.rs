@@ -1,4 +1,4 @@
-//! A week on one page, to be kept or sent on.
+//! A self-contained page about a number of days.
 
 use maud::html;
 use muster_domain::time::Time;
@@ -6,16 +6,16 @@ use muster_domain::time::Time;
 use super::frame::{About, alone};
 use super::memory::{Memory, Question};
 use super::text::Said;
-use super::{costs, overview, waits, wants};
+use super::{costs, findings, overview, waits};
 use crate::words::minute;
 
-/// What has to be known for so many days.
+/// Returns the queries for this number of days.
 #[must_use]
 pub fn questions(days: u32) -> Vec<Question> {
     vec![Question::Overview, Question::Costs(days, "repository")]
 }
 
-/// The page.
+/// Renders the page.
 #[must_use]
 pub fn page(days: u32, memory: &Memory, about: &About, now: Time) -> String {
     let About { stack, region, release, .. } = about;
@@ -23,7 +23,7 @@ pub fn page(days: u32, memory: &Memory, about: &About, now: Time) -> String {
     let body = html! {
         div.head { h1 { (Said(stack)) " in " (region) } p.age { (minute(now)) ", release " (release) } }
         @if let Some(told) = memory.overview() {
-            (wants::list(told, true))
+            (findings::section(told, true, now))
             (overview::sums(told))
         }
         @if let Some(cost) = memory.costs(days, "repository") {

@@ -1,4 +1,4 @@
-//! Texts and times on a page. Others choose the names of jobs, and EC2 and GitHub word their errors.
+//! Texts and times on pages. Job names and errors of EC2 and GitHub are untrusted.
 
 use maud::{Markup, Render, html};
 use muster_domain::time::Time;
@@ -6,8 +6,8 @@ use muster_domain::time::Time;
 use crate::display::marked;
 use crate::words::{clock, span};
 
-/// Text of others. It is never markup; hidden characters are shown as `␛`, and its writing direction
-/// ends with it.
+/// Untrusted text. It is never markup; hidden characters are shown as `␛`, and its writing
+/// direction is isolated.
 pub(super) struct Said<'a>(pub &'a str);
 
 impl Render for Said<'_> {
@@ -16,27 +16,27 @@ impl Render for Said<'_> {
     }
 }
 
-/// The text with a mark in place of each hidden character.
+/// Returns the text with a mark in place of each hidden character.
 pub(super) fn shown(text: &str) -> String {
     marked(text, '␛')
 }
 
-/// Several lines of somebody else.
+/// Returns untrusted text with its line breaks.
 pub(super) fn lines(text: &str) -> String {
     text.lines().map(shown).collect::<Vec<_>>().join("\n")
 }
 
-/// A time, and how long ago that was.
+/// A time, and how long ago it was.
 pub(super) fn ago(at: Time, now: Time) -> Markup {
     html! { (moment(at, now)) " (" (span(now.since(at))) " ago)" }
 }
 
-/// A time of UTC; with its date where that is another day.
+/// A time in UTC; with its date unless it is today.
 pub(super) fn moment(at: Time, now: Time) -> Markup {
     html! { time datetime=(at) title={ (at) " (UTC)" } { (clock(at, now)) } }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub(super) fn number(number: usize) -> String {
     let digits = number.to_string();
     let mut told = String::new();

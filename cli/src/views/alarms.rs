@@ -1,39 +1,17 @@
-//! The alarms, and what they ask of whoever is called.
+//! The alarms and their handbook pages.
 
 use muster_domain::time::Time;
 
+use crate::alarms::{Alarm, AlarmState};
 use crate::handbook;
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{clock, span};
 
-/// Where an alarm is. In order of what is to be looked at first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AlarmState {
-    Red,
-    #[default]
-    NoData,
-    Quiet,
-}
-
-/// An alarm of the stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Alarm {
-    /// Without the stack's name.
-    pub name: String,
-    pub state: AlarmState,
-    pub since: Option<Time>,
-    /// What it means.
-    pub what: String,
-    /// What CloudWatch says of its state.
-    pub reason: String,
-    /// Where it is explained.
-    pub page: String,
-}
-
 const COLUMNS: [Column; 4] =
     [Column::whole("ALARM"), Column::whole("STATE"), Column::whole("SINCE"), Column::text("WHAT")];
 
-/// The red ones, each with the first sentence of what to do; of the quiet ones the names.
+/// Renders the firing alarms, each with the first sentence of its advice, and the names of the
+/// quiet ones.
 #[must_use]
 pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -76,7 +54,7 @@ pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
     page.into_text()
 }
 
-/// One alarm, whole.
+/// Renders one alarm with its whole page.
 #[must_use]
 pub fn one(alarm: &Alarm, asks: &[String], now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);

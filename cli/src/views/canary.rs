@@ -1,8 +1,8 @@
-//! A canary: what it costs, its steps as they come, and what it showed.
+//! A canary: its cost, its steps as they happen, and the result.
 
 use std::collections::BTreeSet;
 
-use muster_control::admin::answers::OrderedCanary;
+use muster_api::answers::OrderedCanary;
 use muster_domain::instance::Phase;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::doctor::{Level, has_errors};
 use crate::page::{Look, Page, Screen, Text};
 use crate::words::{count, span};
 
-/// What is asked about.
+/// Renders the plan before the confirmation.
 #[must_use]
 pub fn plan(plan: &OrderedCanary, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -24,8 +24,8 @@ pub fn plan(plan: &OrderedCanary, screen: Screen) -> String {
         (
             Text::new("", Look::Plain),
             Text::from(format!(
-                "Its runner takes jobs like any other. Without one this command orders its end. Should this command be killed, it is idle \
-                 for {}, and ends when GitHub has called it idle twice.",
+                "Its runner can get jobs like any other. If it gets none, this command deletes it. If this command \
+                 is killed, it ends after {} idle, once GitHub has reported it idle twice.",
                 span(plan.idle_limit_seconds)
             )),
         ),
@@ -33,7 +33,7 @@ pub fn plan(plan: &OrderedCanary, screen: Screen) -> String {
     page.into_text()
 }
 
-/// What is launched, and what it costs.
+/// Describes the launch and warns that it costs money.
 #[must_use]
 pub fn starts(plan: &OrderedCanary) -> String {
     let OrderedCanary { pool, entity, request, .. } = plan;
@@ -51,24 +51,24 @@ pub fn starts(plan: &OrderedCanary) -> String {
         _ => "what the pool requires".to_owned(),
     };
     format!(
-        "This starts one machine of pool {pool}, {kind}, {market}, in one of {subnets}, registered at {entity}. It is paid for \
-         until it ends, mostly a few minutes.",
+        "This launches one machine of pool {pool}, {kind}, {market}, in one of {subnets}, \
+        registered at {entity}. You pay for it until it ends, usually a few minutes.",
         market = request.market,
         subnets = count(subnets.len(), "subnet"),
     )
 }
 
-/// What becomes of it where no command follows it.
+/// Describes how it ends if no command follows it.
 #[must_use]
 pub fn alone(plan: &OrderedCanary) -> String {
     format!(
-        "Its runner takes jobs like any other. Without one it is idle for {}, and ends when GitHub has called it idle twice. Its page \
-         shows how far it comes, and can end it sooner.",
+        "Its runner can get jobs like any other. If it gets none, it ends after {} idle, once \
+        GitHub has reported it idle twice. Its page shows its progress and can delete it sooner.",
         span(plan.idle_limit_seconds)
     )
 }
 
-/// One step, when it is known.
+/// Renders one step.
 #[must_use]
 pub fn step(taken: &StepAt, watched: &Watched, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -98,12 +98,12 @@ fn said(step: Step, watched: &Watched) -> String {
                 None => format!("EC2: {id}"),
             }
         }
-        Step::Reached(Phase::Running) => "running: its kernel began".to_owned(),
-        Step::Reached(Phase::Booted) => "booted: its supervisor began".to_owned(),
-        Step::Reached(Phase::Prepared) => "prepared: its agent is there".to_owned(),
+        Step::Reached(Phase::Running) => "running: its kernel started".to_owned(),
+        Step::Reached(Phase::Booted) => "booted: its supervisor started".to_owned(),
+        Step::Reached(Phase::Prepared) => "prepared: its agent is installed".to_owned(),
         Step::Reached(Phase::Registered) => format!("registered at {}", one.entity),
         Step::Reached(Phase::Started) => "started: its agent runs".to_owned(),
-        Step::Reached(Phase::Job) => "a job begins on it".to_owned(),
+        Step::Reached(Phase::Job) => "a job started on it".to_owned(),
         Step::Online => "GitHub shows it online".to_owned(),
         Step::Deleted => "deleted".to_owned(),
     }
@@ -115,7 +115,7 @@ fn seconds(watched: &Watched, at: Time) -> f64 {
     (at.as_millis() - begun.as_millis()) as f64 / 1000.0
 }
 
-/// What it showed, below its steps.
+/// Renders the result, below the steps.
 #[must_use]
 pub fn page(report: &Report, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -130,19 +130,19 @@ pub fn page(report: &Report, screen: Screen) -> String {
     if let Some(Ok(lines)) = &report.evidence.console {
         page.gap();
         let what = match lines.is_empty() {
-            true => "Its console shows nothing.",
-            false => "Its console, the last lines:",
+            true => "Its console output is empty.",
+            false => "The last lines of its console output:",
         };
         page.line([Text::from(what)]);
         page.marked(lines.iter().map(|line| (Text::new("|", Look::Dim), Text::from(line))));
     }
     let is_sound = report.evidence.network.iter().all(|one| one.level == Level::Ok);
     if report.course == Course::Mute && is_sound {
-        page.line(["The network of the stack is as it should be, as far as doctor looks.".into()]);
+        page.line(["doctor finds no problems in the network of the stack.".into()]);
     }
     page.gap();
     page.line([Text::new(
-        "What only AWS can show (infra/README.md), as far as one machine does:",
+        "What only AWS can confirm (infra/README.md), from this one machine:",
         Look::Strong,
     )]);
     page.marked(report.rows.iter().map(|row| {
@@ -156,12 +156,12 @@ pub fn page(report: &Report, screen: Screen) -> String {
     page.into_text()
 }
 
-/// Between which phases the time went.
+/// Returns the time between phases.
 fn spans(report: &Report) -> String {
     let watched = &report.watched;
     let known = watched.shown.instance.phases();
     let parts = known.windows(2).map(|pair| {
-        // An answer of EC2 that was lost binds a machine that has been running for a while.
+        // If EC2's answer was lost, the machine was running for a while before it was bound.
         let took = (seconds(watched, pair[1].1) - seconds(watched, pair[0].1)).max(0.0);
         format!("{} {took:.1} s", pair[1].0.as_str())
     });
@@ -174,21 +174,21 @@ fn summary(report: &Report) -> (Text, Text) {
     let is_well = !has_errors(&report.checks);
     let end = match report.end {
         End::Gone => "It is deleted.".to_owned(),
-        End::Nothing => "No machine came of it, and its record ends by itself.".to_owned(),
-        End::Ordered => format!("Its end is ordered and takes longer: muster watch {name}"),
-        End::Busy => format!("It is left to its job: muster watch {name}"),
-        End::Held => format!("Deletes are off; then: muster delete {name}"),
+        End::Nothing => "No machine was launched, and its record closes on its own.".to_owned(),
+        End::Ordered => format!("Its deletion is taking longer: muster watch {name}"),
+        End::Busy => format!("It keeps running its job: muster watch {name}"),
+        End::Held => format!("Deletes are off; once they are on: muster delete {name}"),
     };
     let what = match report.course {
-        Course::Taken => format!("A job took the machine: pool {pool} is proven by a real job."),
-        _ if is_well => format!("A machine of pool {pool} comes, boots, registers and listens."),
-        _ => format!("No machine of pool {pool} gets as far as a job."),
+        Course::Taken => format!("A job ran on the machine: pool {pool} works for a real job."),
+        _ if is_well => format!("A machine of pool {pool} launches, boots, registers and listens."),
+        _ => format!("Machines of pool {pool} fail before they can run a job."),
     };
     let (mark, look) = if is_well { ("✓", Look::Good) } else { ("✗", Look::Bad) };
     (Text::new(mark, look), Text::from(format!("{what} {end}")))
 }
 
-/// The same for programs.
+/// Returns the result for programs.
 #[must_use]
 pub fn json(report: &Report) -> Value {
     let Report { watched, course, checks, rows, evidence, end } = report;

@@ -1,6 +1,6 @@
-//! What machines cost.
+//! The costs of machines.
 
-use muster_control::admin::answers::{CostsList, CostsRow};
+use muster_api::answers::{CostsList, CostsRow};
 use muster_domain::time::Time;
 use muster_domain::usage::{By, Parts, Sum};
 
@@ -9,8 +9,7 @@ use crate::page::{Column, Look, Page, Screen, Text};
 use crate::table::Csv;
 use crate::words::{count, minute};
 
-/// What GitHub has announced to take for a minute on machines that are not its own, millionths of a
-/// dollar. Source: resources.github.com/actions/2026-pricing-changes-for-github-actions; put off since.
+/// The fee that GitHub has announced per minute on self-hosted machines, in millionths of a dollar.
 const FEE: u64 = 2_000;
 
 const fn heading(by: By) -> Column {
@@ -24,7 +23,7 @@ const fn heading(by: By) -> Column {
     }
 }
 
-/// The answer to `costs`.
+/// Renders the answer to `costs`.
 #[must_use]
 pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -34,7 +33,9 @@ pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
         page.gap();
     }
     if told.all.machines == 0 && !page.is_piped() {
-        page.line(["No machine has ended in this time. One is told of when it has ended.".into()]);
+        page.line([
+            "No machines ended in this period. A machine is listed when it has ended.".into()
+        ]);
         return page.into_text();
     }
     let of_machines = told.by.is_of_machines();
@@ -55,10 +56,10 @@ pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
 fn columns(by: By) -> Vec<Column> {
     let mut columns = vec![heading(by), Column::whole("JOBS"), Column::whole("MINUTES")];
     columns.extend(match by.is_of_machines() {
-        true => ["JOBS $", "IDLE", "IN VAIN"].map(Column::whole),
+        true => ["JOBS $", "IDLE", "WASTED"].map(Column::whole),
         false => ["START", "WORK", "END"].map(|name| Column::whole(name).from(100)),
     });
-    columns.extend([Column::whole("DOLLARS"), Column::whole("OF ALL")]);
+    columns.extend([Column::whole("DOLLARS"), Column::whole("SHARE")]);
     columns
 }
 
@@ -76,7 +77,7 @@ fn row(CostsRow { name, sum }: &CostsRow, of_machines: bool, whole: u64) -> Vec<
     row
 }
 
-/// What belongs to no row, and the sum.
+/// Returns the rows for costs without a group, and the total.
 fn below(told: &CostsList, of_machines: bool) -> Vec<Vec<Text>> {
     let whole = told.all.money.sum();
     let line = |name: &str, money: u64| {
@@ -88,7 +89,7 @@ fn below(told: &CostsList, of_machines: bool) -> Vec<Vec<Text>> {
     let mut rows = Vec::new();
     let rest = &told.rest.money;
     if !of_machines {
-        let own = [("idle", rest.idle), ("in vain", rest.vain), ("of no known job", rest.of_job())];
+        let own = [("idle", rest.idle), ("wasted", rest.vain), ("unknown job", rest.of_job())];
         let own = own.into_iter().filter(|(_, money)| *money > 0);
         rows.extend(own.map(|(name, money)| line(name, money)));
     }
@@ -102,7 +103,9 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
     let CostsList { all, unpriced, .. } = told;
     if told.left_out > 0 {
         let rows = count(told.left_out, "more row");
-        notes.push(Text::from(format!("{rows} are in the sums; --csv writes those above.")));
+        notes.push(Text::from(format!(
+            "{rows} are included in the sums; --csv writes only the rows above."
+        )));
     }
     if !all.in_vain.is_empty() {
         let mut why: Vec<_> = all.in_vain.iter().collect();
@@ -112,14 +115,15 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
             why.into_iter().map(|(why, one)| format!("{} {why}", one.machines)).collect();
         let machines = count(usize::try_from(machines).unwrap_or(usize::MAX), "machine");
         let said =
-            format!("In vain: {machines} bought for jobs, which ran none: {}.", why.join(", "));
+            format!("Wasted: {machines} launched for jobs but never ran one: {}.", why.join(", "));
         notes.push(Text::new(said, Look::Warning));
     }
     if all.unpriced > 0 {
         let kinds: Vec<&str> = unpriced.keys().map(String::as_str).collect();
         let machines = count(usize::try_from(all.unpriced).unwrap_or(usize::MAX), "machine");
         let said = format!(
-            "No price: {machines} ({}). They are not in the dollars; --prices takes your own.",
+            "No price: {machines} ({}). They are not included in the dollars; --prices sets your \
+            own prices.",
             kinds.join(", ")
         );
         notes.push(Text::new(said, Look::Warning));
@@ -127,7 +131,7 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
     if all.spot > 0 {
         let saved = all.on_demand.saturating_sub(all.spot);
         notes.push(Text::from(format!(
-            "Spot saved {} of {} on demand.",
+            "Spot saved {} of {} On-Demand.",
             dollars(saved),
             dollars(all.on_demand)
         )));
@@ -135,32 +139,32 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
     if all.minutes > 0 {
         let public = all.minutes - all.private_minutes;
         notes.push(Text::from(format!(
-            "GitHub's announced fee of $0.002 a minute, not taken yet, would be {} for private \
-             repositories, and {} for public ones.",
+            "GitHub's announced fee of $0.002 a minute, not charged yet, would be {} for private \
+             repositories and {} for public ones.",
             dollars(all.private_minutes * FEE),
             dollars(public * FEE)
         )));
     }
     let prices = match (told.spot_at, told.listed_at) {
-        (None, _) => "Nobody has learned a price yet: the reaper asks once an hour.".to_owned(),
+        (None, _) => "No prices are known yet: the reaper fetches them once an hour.".to_owned(),
         (Some(spot), None) => format!(
-            "Spot's prices are by the hour, the last of {}; the price list has not answered.",
+            "Spot prices are hourly, the last of {}; the price list has not answered.",
             minute(spot)
         ),
         (Some(spot), Some(list)) => format!(
-            "Spot's prices are by the hour, the last of {}; the price list's of {}.",
+            "Spot prices are hourly, the last of {}; the price list's of {}.",
             minute(spot),
             minute(list)
         ),
     };
     notes.push(Text::new(prices, Look::Dim));
-    let not_in =
-        "Not in it: discounts, public addresses, NAT, transfer, Muster's own functions and tables.";
+    let not_in = "Not included: discounts, public addresses, NAT, data transfer, Muster's own functions and \
+        tables.";
     notes.push(Text::new(not_in, Look::Dim));
     notes
 }
 
-/// The rows for a spreadsheet, what belongs to none of them among them.
+/// Returns the rows as CSV, including costs without a group.
 #[must_use]
 pub fn csv(told: &CostsList) -> String {
     let by = serde_json::json!(told.by);

@@ -1,4 +1,4 @@
-//! Messages that the queues gave up.
+//! The messages in the dead-letter queues.
 
 use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
@@ -8,43 +8,43 @@ use crate::args::Dead;
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{clock, count};
 
-/// A queue of them.
+/// A dead-letter queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     pub queue: Dead,
-    /// About so many, says SQS.
+    /// The approximate number of messages.
     pub messages: u64,
-    /// Those that somebody looks at now.
+    /// The approximate number of messages that are being read.
     pub hidden: u64,
     pub url: String,
     pub arn: String,
 }
 
 impl Queue {
-    /// As the command line has it.
+    /// Returns its name on the command line.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.queue.name()
     }
 
-    /// What they are, and what they ask for.
+    /// Returns what its messages are, and what to do with them.
     #[must_use]
     pub const fn what(&self) -> &'static str {
         match self.queue {
-            Dead::Jobs => "events of jobs; back with them once the cause is gone",
+            Dead::Jobs => "job events; redrive them once the cause is fixed",
             Dead::Launches | Dead::Reaps => {
-                "wake-ups; they ask for nothing, since the sweep finds what is due"
+                "wake-ups; no action needed, because the sweep finds due records"
             }
         }
     }
 
-    /// `2 messages`.
+    /// Returns the count, such as `2 messages`.
     #[must_use]
     pub fn count(&self) -> String {
         count(usize::try_from(self.messages).unwrap_or(usize::MAX), "message")
     }
 
-    /// For programs.
+    /// Returns the queue for programs.
     #[must_use]
     pub fn json(&self) -> Value {
         let Self { messages, hidden, url, .. } = self;
@@ -52,7 +52,7 @@ impl Queue {
     }
 }
 
-/// A message that was given up.
+/// A dead-lettered message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// When it was first sent.
@@ -60,7 +60,7 @@ pub struct Message {
     pub body: String,
 }
 
-/// A queue, and what was seen of it.
+/// A queue with the messages that were read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Letters {
     pub queue: Queue,
@@ -70,7 +70,7 @@ pub struct Letters {
 const COLUMNS: [Column; 3] =
     [Column::whole("QUEUE"), Column::whole("MESSAGES"), Column::text("WHAT")];
 
-/// How many there are.
+/// Renders the sizes of the queues.
 #[must_use]
 pub fn list(all: &[Queue], screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -94,7 +94,7 @@ pub fn list(all: &[Queue], screen: Screen) -> String {
     page.into_text()
 }
 
-/// What they say.
+/// Renders the messages of a queue.
 #[must_use]
 pub fn messages(all: &[Message], queue: &Queue, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -106,7 +106,7 @@ pub fn messages(all: &[Message], queue: &Queue, now: Time, screen: Screen) -> St
         return page.into_text();
     }
     if all.is_empty() {
-        page.line([format!("No message of {} can be seen now.", queue.name()).into()]);
+        page.line([format!("No messages of {} are visible right now.", queue.name()).into()]);
     }
     for one in all {
         page.line([Text::new(sent(one), Look::Dim), Text::from("  "), Text::from(&one.body)]);
@@ -120,15 +120,15 @@ pub fn messages(all: &[Message], queue: &Queue, now: Time, screen: Screen) -> St
     page.into_text()
 }
 
-/// There is nothing to send back.
+/// Renders the result for an empty queue.
 #[must_use]
 pub fn none(queue: &Queue, screen: Screen) -> String {
     let mut page = Page::new(screen);
-    page.line([format!("No message of {} is to be sent back.", queue.name()).into()]);
+    page.line([format!("{} has no messages to redrive.", queue.name()).into()]);
     page.into_text()
 }
 
-/// What came of a redrive.
+/// Renders the result of a redrive.
 #[must_use]
 pub fn sent_back(what: &str, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -137,8 +137,8 @@ pub fn sent_back(what: &str, screen: Screen) -> String {
     page.into_text()
 }
 
-/// The same without a mark.
+/// Returns the result of a redrive without a mark.
 #[must_use]
 pub fn on_the_way(what: &str) -> String {
-    format!("{what} on the way back. What fails again is there again later")
+    format!("{what} on the way back. Messages that fail again return here later")
 }

@@ -1,8 +1,10 @@
-//! What `doctor` found: a line for each group, then what is wrong and what to do.
+//! The result of `doctor`: a line for each group, then the problems and their fixes.
 
 use std::collections::BTreeSet;
 
-use crate::doctor::{Facts, Finding, Group, Level};
+use muster_api::answers::Finding;
+
+use crate::doctor::{Check, Facts, Group, Level};
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::count;
 
@@ -11,13 +13,13 @@ const COLUMNS: [Column; 6] = [
     Column::whole("GROUP"),
     Column::whole("CHECK"),
     Column::text("FOUND"),
-    Column::text("REMEDY"),
+    Column::text("FIX"),
     Column::text("ADDRESS"),
 ];
 
-/// All of it.
+/// Renders the whole page.
 #[must_use]
-pub fn page(facts: &Facts, all: &[Finding], screen: Screen) -> String {
+pub fn page(facts: &Facts, all: &[Check], screen: Screen) -> String {
     let mut page = Page::new(screen);
     if page.is_piped() {
         page.table(&COLUMNS, all.iter().map(row).collect());
@@ -33,7 +35,7 @@ pub fn page(facts: &Facts, all: &[Finding], screen: Screen) -> String {
     ]);
     page.gap();
     groups(&mut page, all);
-    let mut wrongs: Vec<&Finding> = all.iter().filter(|one| is_told(one)).collect();
+    let mut wrongs: Vec<&Check> = all.iter().filter(|one| is_told(one)).collect();
     wrongs.sort_by_key(|one| std::cmp::Reverse(one.level));
     if !wrongs.is_empty() {
         page.gap();
@@ -44,13 +46,13 @@ pub fn page(facts: &Facts, all: &[Finding], screen: Screen) -> String {
     page.into_text()
 }
 
-/// Of a right that is missing the last line tells.
-fn is_told(one: &Finding) -> bool {
+/// Returns whether the check is listed. The last line lists missing permissions.
+fn is_told(one: &Check) -> bool {
     one.level != Level::Ok && one.right.is_none()
 }
 
-/// A line for each group, its checks with their worst marks.
-fn groups(page: &mut Page, all: &[Finding]) {
+/// Adds a line for each group: its checks with their worst results.
+fn groups(page: &mut Page, all: &[Check]) {
     let present: BTreeSet<Group> = all.iter().map(|one| one.group).collect();
     for group in present {
         let mut checks: Vec<(&str, Level)> = Vec::new();
@@ -64,7 +66,7 @@ fn groups(page: &mut Page, all: &[Finding]) {
     }
 }
 
-/// As many checks on a line as the screen has room for.
+/// Adds lines with as many checks as fit on the screen.
 fn lines_of(page: &mut Page, group: Group, checks: &[(&str, Level)]) {
     const TITLE: usize = 8;
     let most = page.width().map_or(usize::MAX, usize::from);
@@ -87,31 +89,34 @@ fn lines_of(page: &mut Page, group: Group, checks: &[(&str, Level)]) {
     page.line(parts);
 }
 
-pub(super) fn told(page: &mut Page, one: &Finding) {
-    let sentence = one.sentence.as_deref().unwrap_or_default();
-    let mut rows = vec![(Text::new(mark(one.level), look(one.level)), Text::from(sentence))];
-    if let Some(remedy) = &one.remedy {
-        rows.push((Text::new("", Look::Plain), Text::from(format!("→ {remedy}"))));
+pub(super) fn told(page: &mut Page, one: &Check) {
+    let message = one.message().unwrap_or_default();
+    let mut rows = vec![(Text::new(mark(one.level), look(one.level)), Text::from(message))];
+    let part = |of: fn(&Finding) -> Option<&String>| one.finding.as_ref().and_then(of);
+    if let Some(fix) = part(|one| one.fix.as_ref()) {
+        rows.push((Text::new("", Look::Plain), Text::from(format!("→ {fix}"))));
     }
     page.marked(rows);
-    // An address is one line, or a terminal does not open it.
-    if let Some(url) = one.url.as_deref().filter(|url| !sentence.contains(url)) {
+    // A URL must be on one line, or a terminal cannot open it.
+    if let Some(url) = part(|one| one.url.as_ref()).filter(|url| !message.contains(*url)) {
         page.line([Text::from(format!("  → {url}"))]);
     }
 }
 
-fn sum(all: &[Finding]) -> Text {
+fn sum(all: &[Check]) -> Text {
     let of = |level: Level| all.iter().filter(|one| one.level == level).count();
-    let (errors, warnings, unknown) = (of(Level::Error), of(Level::Warn), of(Level::Unknown));
+    let (errors, warnings) = (of(Level::Error), of(Level::Warning));
+    let (notes, unknown) = (of(Level::Note), of(Level::Unknown));
     let rights: BTreeSet<&str> = all.iter().filter_map(|one| one.right.as_deref()).collect();
     let rights: Vec<&str> = rights.into_iter().collect();
     let rights = match rights.as_slice() {
         [] => String::new(),
-        rights => format!(" (you may not {})", rights.join(", ")),
+        rights => format!(" (needs {})", rights.join(", ")),
     };
     let parts = [
         (errors, count(errors, "error")),
         (warnings, count(warnings, "warning")),
+        (notes, count(notes, "note")),
         (unknown, format!("{unknown} unknown{rights}")),
     ];
     let parts: Vec<String> =
@@ -123,16 +128,19 @@ fn sum(all: &[Finding]) -> Text {
     Text::new(format!("{}.", parts.join(", ")), look(worst))
 }
 
-fn row(one: &Finding) -> Vec<Text> {
+fn row(one: &Check) -> Vec<Text> {
     let level = serde_json::json!(one.level);
-    let optional = |text: &Option<String>| Text::from(text.as_deref().unwrap_or_default());
+    let part = |of: fn(&Finding) -> Option<&String>| {
+        let text = one.finding.as_ref().and_then(of);
+        Text::from(text.map_or("", String::as_str))
+    };
     vec![
         Text::from(level.as_str().unwrap_or_default()),
         Text::from(one.group.title()),
         Text::from(one.id),
-        optional(&one.sentence),
-        optional(&one.remedy),
-        optional(&one.url),
+        Text::from(one.message().unwrap_or_default()),
+        part(|one| one.fix.as_ref()),
+        part(|one| one.url.as_ref()),
     ]
 }
 
@@ -140,7 +148,8 @@ const fn mark(level: Level) -> &'static str {
     match level {
         Level::Ok => "✓",
         Level::Unknown => "?",
-        Level::Warn => "!",
+        Level::Note => "·",
+        Level::Warning => "!",
         Level::Error => "✗",
     }
 }
@@ -149,7 +158,8 @@ const fn look(level: Level) -> Look {
     match level {
         Level::Ok => Look::Good,
         Level::Unknown => Look::Dim,
-        Level::Warn => Look::Warning,
+        Level::Note => Look::Plain,
+        Level::Warning => Look::Warning,
         Level::Error => Look::Bad,
     }
 }

@@ -1,6 +1,6 @@
 //! The GitHub App.
 
-use muster_control::admin::answers::{
+use muster_api::answers::{
     ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation, TestedDelivery, TestedHook,
 };
 use muster_domain::app::Repositories;
@@ -10,18 +10,18 @@ use crate::app::Owner;
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{count, minute};
 
-/// The code was handed over, and nobody knows what came of it.
-pub const LOST_CODE: &str = "GitHub may have made the App, and its key did not arrive. Look with: muster github. If it is not there: open the App's \
+/// GitHub's code was sent to the stack, but its answer was lost.
+pub const LOST_CODE: &str = "GitHub may have created the App, but its key did not arrive. Check with: muster github. If it is not there: open the App's \
      settings at GitHub, note its id, generate a private key, and run: muster github connect --app-id ID --key FILE";
 
-/// An App as people know it.
+/// Returns an App's name for people.
 #[must_use]
 pub fn named(app: &ShownApp) -> String {
     let of = app.owner.as_ref().map(|owner| format!(" of {owner}"));
     format!("{} ({}){}", app.slug, app.id, of.unwrap_or_default())
 }
 
-/// The answer to `github`.
+/// Renders the answer to `github`.
 #[must_use]
 pub fn page(answer: &ShownGithub, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -53,7 +53,7 @@ pub fn page(answer: &ShownGithub, screen: Screen) -> String {
     page.into_text()
 }
 
-/// The answer to `github` about the webhook.
+/// Renders the part of the answer about the webhook.
 #[must_use]
 pub fn hook(answer: &ShownGithub, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -77,22 +77,22 @@ fn webhook(page: &mut Page, answer: &ShownGithub) {
     }
 }
 
-/// How GitHub's last deliveries were answered, the newest of those that failed by name. None where none is known.
+/// Summarizes the responses to GitHub's last deliveries. The newest one counts: earlier failures
+/// may have been fixed since, such as setup's first ping, which GitHub sends before it has the
+/// secret. `None` without deliveries.
 fn delivered(all: &[ShownDelivery]) -> Option<(bool, String)> {
-    let at = |one: &ShownDelivery| one.at.map_or_else(|| "some time ago".to_owned(), minute);
-    let is_bad = |one: &&ShownDelivery| one.status.is_none_or(|status| status >= 400);
-    let failed = all.iter().filter(is_bad).count();
-    let Some(newest) = all.iter().find(is_bad) else {
-        let (last, all) = (at(all.first()?), all.len());
-        return Some((true, format!("{all} of the last {all} answered, the newest {last}")));
-    };
+    let newest = all.first()?;
+    let when = newest.at.map_or_else(|| "some time ago".to_owned(), minute);
+    let is_well = |one: &&ShownDelivery| one.status.is_some_and(|status| status < 400);
+    let (well, all) = (all.iter().filter(is_well).count(), all.len());
     let how = newest.status.map_or("no connection".to_owned(), |status| status.to_string());
-    let (event, all) = (&newest.event, all.len());
-    let when = at(newest);
-    Some((false, format!("{failed} of the last {all} failed, the newest {when}: {event}, {how}")))
+    let event = &newest.event;
+    let text = format!("{well} of the last {all} accepted, the newest {when}: {event}, {how}");
+    Some((is_well(&newest), text))
 }
 
-/// Whether GitHub sends events to this stack, where that is known, and where it does.
+/// Returns whether GitHub sends events to this stack, if that is known, and the address that it
+/// sends to.
 #[must_use]
 pub fn hooked(answer: &ShownGithub) -> (Option<bool>, String) {
     let own = answer.webhook_url.as_deref().unwrap_or("an address that the stack does not know");
@@ -113,7 +113,7 @@ const INSTALLATIONS: [Column; 4] = [
     Column::text("SETTINGS").from(100),
 ];
 
-/// Which repositories the App sees there.
+/// Returns which repositories the App can access.
 #[must_use]
 pub const fn which(repositories: Repositories) -> &'static str {
     match repositories {
@@ -132,9 +132,9 @@ fn row(one: &ShownInstallation) -> Vec<Text> {
     ]
 }
 
-/// How there comes to be one. It needs a terminal, and a browser at GitHub.
-pub const WAYS: &str = "muster github create makes one; muster github link is for an owner who is somebody else; muster github connect takes \
-     one that exists";
+/// How to create or connect an App.
+pub const WAYS: &str = "muster github create creates one; muster github link asks a different owner to do it; muster github connect uses \
+     an existing one";
 
 fn wrongs(answer: &ShownGithub) -> Vec<(Text, Text)> {
     let row = |look: Look, said: &String| (Text::new("!", look), Text::from(said));
@@ -145,17 +145,18 @@ fn wrongs(answer: &ShownGithub) -> Vec<(Text, Text)> {
     lacks.chain(answer.unknown.iter().map(|why| row(Look::Warning, why))).collect()
 }
 
-/// How to reach the page. Its address has a secret in it, so it is printed only where it has to be pasted.
+/// Returns how to reach the page. Its address contains a secret, so it is printed only if the user
+/// has to paste it.
 #[must_use]
 pub fn invitation(owner: &Owner, address: &str, port: u16, is_open: bool) -> String {
     let mut text = if is_open {
-        "Press the button on the page that opens in your browser. If none opens, stop with Ctrl-C and add --no-browser: then the \
+        "Press the button on the page that opens in your browser. If no page opens, stop with Ctrl-C and add --no-browser: then the \
          address is printed."
             .to_owned()
     } else {
         format!(
             "Open this in a browser on this machine: {address}\n\
-             From another machine, go there through: ssh -L {port}:127.0.0.1:{port} …"
+             From another machine, connect through: ssh -L {port}:127.0.0.1:{port} …"
         )
     };
     if let Owner::Organization(name) = owner {
@@ -168,16 +169,16 @@ pub fn invitation(owner: &Owner, address: &str, port: u16, is_open: bool) -> Str
     text
 }
 
-/// Without a browser here.
+/// Returns what to do without a browser on this machine.
 #[must_use]
 pub fn other_ways(link: &str) -> String {
     format!(
         "If GitHub's answer cannot be loaded there, paste its address (http://127.0.0.1…/created?code=…) here.\n\
-         Or open GitHub's form, create the App, generate a private key, and type the App's id here:\n{link}"
+         Or open GitHub's form, create the App, generate a private key, and type the App's ID here:\n{link}"
     )
 }
 
-/// For an owner who is somebody else.
+/// Returns the instructions for an owner who is a different person.
 #[must_use]
 pub fn letter(owner: &Owner, link: &str) -> String {
     let who = match owner {
@@ -190,20 +191,20 @@ pub fn letter(owner: &Owner, link: &str) -> String {
          1. Open this address and press \"Create GitHub App\"; the form is filled in.\n   \
             {link}\n\
          2. On the page that follows, note the App ID, and press \"Generate a private key\".\n\
-         3. \"Install App\" in its settings, on the repositories that Muster is to serve.\n\
-         4. Give me the id, and the key by a way that you trust with a password.\n\
+         3. \"Install App\" in its settings, on the repositories that Muster should serve.\n\
+         4. Send me the ID, and the key over a channel that is safe for passwords.\n\
          \n\
          Then: muster github connect --app-id ID --key FILE\n"
     )
 }
 
-/// Where to install it, and how long that is waited for.
+/// Returns where to install the App.
 #[must_use]
 pub fn to_install(address: &str) -> String {
-    format!("Install it on the repositories that it is to serve (q ends the wait): {address}")
+    format!("Install it on the repositories that it should serve (q stops waiting): {address}")
 }
 
-/// Where the App is.
+/// Returns where the App is installed.
 #[must_use]
 pub fn installed(all: &[ShownInstallation]) -> String {
     let one = |one: &ShownInstallation| match one.repositories {
@@ -218,11 +219,11 @@ pub fn installed(all: &[ShownInstallation]) -> String {
     format!("✓ installed at {}", names.join(", "))
 }
 
-/// What a repeated delivery came to, and whether that is good.
+/// Returns the result of a redelivery, and whether it succeeded.
 #[must_use]
 pub fn tested(answer: &TestedHook) -> (bool, String) {
     match (&answer.wrong, &answer.tested) {
-        // What is done by hand at GitHub is done by one command as well.
+        // One command can make the change that the message describes for GitHub's pages.
         (Some(wrong), Some(TestedDelivery { status: None | Some(401 | 403 | 404 | 415), .. })) => {
             (false, format!("{}, or: muster github hook set", told(wrong)))
         }
@@ -230,9 +231,9 @@ pub fn tested(answer: &TestedHook) -> (bool, String) {
         (None, Some(TestedDelivery { event, status: Some(status), .. })) => (
             true,
             format!(
-                "GitHub repeated its {event:?}, and the webhook checked the signature: {status}"
+                "GitHub redelivered its {event:?}, and the webhook accepted the signature: {status}"
             ),
         ),
-        (None, _) => (false, "GitHub has repeated nothing.".to_owned()),
+        (None, _) => (false, "GitHub did not redeliver an event.".to_owned()),
     }
 }

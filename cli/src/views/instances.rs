@@ -1,6 +1,6 @@
-//! Instances: many in short, or one whole.
+//! Instances: a list, or the details of one.
 
-use muster_control::admin::answers::{InstanceList, InstanceSummary, ShownInstance};
+use muster_api::answers::{InstanceList, InstanceSummary, ShownInstance};
 use muster_domain::instance::{RunnerState, State, Waiting};
 use muster_domain::time::Time;
 
@@ -22,7 +22,7 @@ const COLUMNS: [Column; 11] = [
     Column::text("WAITS FOR"),
 ];
 
-/// On screens that are not so wide some columns are one.
+/// Minimum width for all columns; on narrower screens some are merged.
 const WIDE: u16 = 150;
 
 const NARROW: [Column; 7] = [
@@ -35,12 +35,12 @@ const NARROW: [Column; 7] = [
     Column::text("JOB, OR WAITS FOR"),
 ];
 
-/// The answer to `list`.
+/// Renders the answer to `list`.
 #[must_use]
 pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
     if answer.instances.is_empty() && !page.is_piped() {
-        page.line(["No instance is live.".into()]);
+        page.line(["No live instances.".into()]);
     } else {
         let instances = answer.instances.iter();
         if page.width().is_some_and(|width| width < WIDE) {
@@ -53,7 +53,7 @@ pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
     if !answer.unreadable.is_empty() && !page.is_piped() {
         page.gap();
         let records = count(answer.unreadable.len(), "record");
-        let said = format!("{records} of another release: {}", answer.unreadable.join(", "));
+        let said = format!("{records} of a different release: {}", answer.unreadable.join(", "));
         page.marked([(Text::new("!", Look::Warning), said.into())]);
     }
     page.into_text()
@@ -79,8 +79,8 @@ fn known(what: Option<impl ToString>) -> Text {
     what.map_or_else(Text::none, |what| what.to_string().into())
 }
 
-/// State and runner are one word, and so are type and zone. What waits for something is shown with
-/// that: of its job more is in `show`.
+/// Merges state and runner, and type and zone. An instance that waits shows what it waits for;
+/// `show` has more about its job.
 fn narrow(one: &InstanceSummary, now: Time) -> Vec<Text> {
     let waits = waits_for(one, now);
     let is_running = one.state == State::Running;
@@ -97,7 +97,7 @@ fn narrow(one: &InstanceSummary, now: Time) -> Vec<Text> {
     ]
 }
 
-/// The job that it runs or ran, or is meant for: by name, else by key.
+/// Returns the job that it runs, ran or will run, by name or else by key.
 pub(crate) fn job(one: &InstanceSummary) -> Option<String> {
     let title = one.job.as_ref().and_then(|job| job.title.as_ref());
     let named = title.map(|title| format!("{} {}", title.repository, title.name));
@@ -130,8 +130,7 @@ pub(crate) fn waits_for(one: &InstanceSummary, now: Time) -> Text {
     let Some(waiting) = &one.waiting_for else {
         return match one.kept_until.filter(|until| one.state == State::Running && *until > now) {
             Some(until) => {
-                let said =
-                    format!("somebody's look at its failed job, until {}", clock(until, now));
+                let said = format!("inspection of its failed job, until {}", clock(until, now));
                 Text::new(said, Look::Warning)
             }
             None => Text::none(),
@@ -142,7 +141,7 @@ pub(crate) fn waits_for(one: &InstanceSummary, now: Time) -> Text {
         times => format!(", {} failed", count(times as usize, "call")),
     };
     let next = match one.due_at.filter(|due| *due > now) {
-        Some(due) => format!(", next look {}", clock(due, now)),
+        Some(due) => format!(", next check {}", clock(due, now)),
         None => String::new(),
     };
     Text::new(format!("{}{tries}{next}", waiting.as_str()), look(waiting))
@@ -161,7 +160,7 @@ fn look(waiting: &Waiting) -> Look {
     }
 }
 
-/// The answer to `show`: its story, sentences, and audit trail.
+/// Renders the answer to `show`: history, explanation and audit trail.
 #[must_use]
 pub fn show(answer: &ShownInstance, now: Time, screen: Screen) -> String {
     let one = &answer.instance;

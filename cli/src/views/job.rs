@@ -1,23 +1,27 @@
-//! One job: where it is, what its wait was made of, and what its machine costs.
+//! One job: its state, the parts of its wait, and the cost of its machine.
 
-use muster_control::admin::answers::ExplainedJob;
+use muster_api::answers::ExplainedJob;
 use muster_domain::time::Seconds;
 use muster_domain::usage::{Line, Parts};
 
 use super::lines::{millis, parts};
 use super::sentences;
+use super::status::marked;
 use crate::money::dollars;
-use crate::page::Screen;
+use crate::page::{Page, Screen};
 use crate::words::span;
 
-/// The whole of it.
+/// Renders the whole page.
 #[must_use]
 pub fn page(told: &ExplainedJob, screen: Screen) -> String {
     let own = told.explanation.iter().cloned();
-    sentences(&own.chain(of_line(told)).collect::<Vec<_>>(), screen)
+    let text = sentences(&own.chain(of_line(told)).collect::<Vec<_>>(), screen);
+    let mut page = Page::new(screen);
+    page.marked(marked(&told.findings));
+    text + &page.into_text()
 }
 
-/// What the line of usage says of it, in sentences.
+/// Describes its usage record, in sentences.
 pub(crate) fn of_line(told: &ExplainedJob) -> Vec<String> {
     let Some(line) = &told.line else { return Vec::new() };
     let is_live = told.ran_on.as_ref().is_some_and(|one| one.state.is_live());
@@ -47,7 +51,7 @@ fn cost(line: &Line, is_live: bool) -> Option<String> {
                 ("the job", work),
                 ("its end", end),
                 ("idle", idle),
-                ("in vain", vain),
+                ("wasted", vain),
             ];
             let parts: Vec<String> = parts
                 .into_iter()

@@ -1,4 +1,4 @@
-//! The record of usage, line by line.
+//! The usage record, line by line.
 
 use muster_domain::ids::PoolName;
 use muster_domain::time::Time;
@@ -16,17 +16,17 @@ const COLUMNS: [Column; 8] = [
     Column::whole("POOL").from(100),
     Column::whole("TYPE").from(90),
     Column::whole("WAITED"),
-    Column::text("OF WHICH").from(130),
+    Column::text("PARTS").from(130),
     Column::whole("LASTED"),
     Column::whole("DOLLARS"),
 ];
 
-/// The lines, the newest first.
+/// Renders the lines, newest first.
 #[must_use]
 pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
     if lines.is_empty() && !page.is_piped() {
-        page.line(["No machine and no job has ended in this time.".into()]);
+        page.line(["No machines or jobs ended in this period.".into()]);
         return page.into_text();
     }
     let mut rows: Vec<(Time, Vec<Text>)> =
@@ -61,7 +61,7 @@ fn row(line: &Line, now: Time) -> Vec<Text> {
     ]
 }
 
-/// The job, or why there was none.
+/// Returns the job, or why the machine ran no job.
 fn job(line: &Line) -> Text {
     if let Some(job) = &line.job {
         let conclusion = job.conclusion.as_deref().filter(|said| *said != "success");
@@ -70,15 +70,15 @@ fn job(line: &Line) -> Text {
     }
     let reason = line.machine.as_ref().and_then(|machine| machine.reason.as_deref());
     let why = match line.kind {
-        Kind::Orphan => "an orphan's time",
+        Kind::Orphan => "orphan",
         Kind::Machine | Kind::Job if line.parts.idle > 0 => "idle",
-        Kind::Machine | Kind::Job => "in vain",
+        Kind::Machine | Kind::Job => "wasted",
     };
     let reason = reason.map(|reason| format!(": {}", reason.replace('_', " ")));
     Text::new(format!("{why}{}", reason.unwrap_or_default()), Look::Dim)
 }
 
-/// `github 0.3, ec2 2.4, boot 24.0 …`, in seconds.
+/// Returns the parts of a wait in seconds, such as `github 0.3, ec2 2.4, boot 24.0`.
 pub(super) fn parts(line: &Line) -> String {
     let Some((_, parts)) = line.wait() else { return String::new() };
     let told = WaitsFor::ALL
@@ -125,13 +125,13 @@ const CSV: [&str; 26] = [
     "on_demand_an_hour",
 ];
 
-/// The names of the columns.
+/// Returns the CSV header.
 #[must_use]
 pub fn csv_header() -> String {
     Csv::new(&CSV).into_text()
 }
 
-/// Lines for a spreadsheet.
+/// Returns lines as CSV.
 #[must_use]
 pub fn csv(lines: impl Iterator<Item = Line>) -> String {
     let mut csv = Csv::default();

@@ -1,53 +1,13 @@
-//! Lines of the functions' logs.
+//! The functions' log lines.
 
 use muster_domain::time::Time;
 use serde_json::Value;
 
 use crate::page::{Look, Page, Screen, Text};
+use crate::sources::Source;
 use crate::words::moment;
 
-/// Who wrote a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    Webhook,
-    ScaleUp,
-    Reaper,
-    RunnerApi,
-    Admin,
-    /// The access log of the two APIs.
-    Api,
-}
-
-impl Source {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Webhook, Self::ScaleUp, Self::Reaper, Self::RunnerApi, Self::Admin, Self::Api];
-    /// Those whose lines name jobs and instances.
-    pub const FUNCTIONS: [Self; 5] =
-        [Self::Webhook, Self::ScaleUp, Self::Reaper, Self::RunnerApi, Self::Admin];
-
-    /// Its name without the stack's.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Webhook => "webhook",
-            Self::ScaleUp => "scale-up",
-            Self::Reaper => "reaper",
-            Self::RunnerApi => "runner-api",
-            Self::Admin => "admin",
-            Self::Api => "api",
-        }
-    }
-
-    /// Its log group, as the template names it.
-    #[must_use]
-    pub fn group(self, stack: &str) -> String {
-        let folder = if self == Self::Api { "vendedlogs" } else { "lambda" };
-        format!("/aws/{folder}/{stack}-{}", self.name())
-    }
-}
-
-/// A line as it was written.
+/// A raw log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub at: Time,
@@ -55,14 +15,14 @@ pub struct Line {
     pub text: String,
 }
 
-/// A line for people.
-struct Told {
+/// A log line for people.
+struct LogEntry {
     level: String,
     message: String,
     fields: String,
 }
 
-/// The lines for people, without what they would not miss: measurements, and Lambda's own lines unless something failed.
+/// Renders the lines for people, without metrics and without Lambda's own lines unless something failed.
 #[must_use]
 pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -72,8 +32,8 @@ pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
     page.into_text()
 }
 
-/// Whether it belongs to the story of a job or an instance, or is a warning: what a watched screen has room for. Each
-/// minute's sweep and each delivery write lines as well.
+/// Returns whether a line is about a job or an instance, or is a warning. A watched screen has no room for other lines,
+/// such as those of each sweep and delivery.
 #[must_use]
 pub fn is_news(line: &Line) -> bool {
     let Some(told) = told(&line.text) else { return false };
@@ -85,22 +45,22 @@ pub fn is_news(line: &Line) -> bool {
 fn show(page: &mut Page, line: &Line, now: Time) {
     let Some(told) = told(&line.text) else { return };
     if page.is_piped() {
-        let Told { level, message, fields } = &told;
+        let LogEntry { level, message, fields } = &told;
         page.tabs(&[&moment(line.at, now), line.source.name(), level, message, fields]);
     } else {
         page.line(parts(line, told, now));
     }
 }
 
-/// A line for a screen that has one row for it; none if nobody would miss it.
+/// Adds a line in one row, unless it is unimportant.
 pub(super) fn row(page: &mut Page, line: &Line, now: Time) {
     if let Some(told) = told(&line.text) {
         page.cut(parts(line, told, now));
     }
 }
 
-fn parts(line: &Line, told: Told, now: Time) -> [Text; 5] {
-    let Told { level, message, fields } = told;
+fn parts(line: &Line, told: LogEntry, now: Time) -> [Text; 5] {
+    let LogEntry { level, message, fields } = told;
     let look = match level.as_str() {
         "ERROR" => Look::Bad,
         "WARN" => Look::Warning,
@@ -115,9 +75,9 @@ fn parts(line: &Line, told: Told, now: Time) -> [Text; 5] {
     ]
 }
 
-/// None for what nobody would miss.
-fn told(text: &str) -> Option<Told> {
-    let plain = |level: &str, message: &str| Told {
+/// Parses a line; `None` if it is unimportant.
+fn told(text: &str) -> Option<LogEntry> {
+    let plain = |level: &str, message: &str| LogEntry {
         level: level.to_owned(),
         message: message.to_owned(),
         fields: String::new(),
@@ -157,17 +117,17 @@ fn told(text: &str) -> Option<Told> {
         let value = text_of(Some(value));
         if value.contains(' ') { format!("{name}={value:?}") } else { format!("{name}={value}") }
     });
-    Some(Told { level, message, fields: fields.collect::<Vec<_>>().join(" ") })
+    Some(LogEntry { level, message, fields: fields.collect::<Vec<_>>().join(" ") })
 }
 
-/// What a line is about comes first: the end of a line may be cut off.
+/// Sorts the subject of a line first, because the end may be cut off.
 fn place(name: &str) -> usize {
     let first = ["instance.id", "job.id", "pool.name", "launch.id", "from", "to", "reason"];
     first.iter().position(|known| *known == name).unwrap_or(first.len())
 }
 
-/// A line of the access log, whose fields the template names.
-fn access(line: &serde_json::Map<String, Value>) -> Told {
+/// Formats a line of the access log, whose fields the template defines.
+fn access(line: &serde_json::Map<String, Value>) -> LogEntry {
     let field = |name: &str| line.get(name).and_then(Value::as_str).filter(|text| *text != "-");
     let status = field("status").unwrap_or("?");
     let level = match status.as_bytes().first() {
@@ -178,14 +138,14 @@ fn access(line: &serde_json::Map<String, Value>) -> Told {
     let latency = field("latencyMs").map(|ms| format!("{ms} ms"));
     let errors = ["error", "integrationError"].map(|name| field(name).map(str::to_owned));
     let fields: Vec<String> = latency.into_iter().chain(errors.into_iter().flatten()).collect();
-    Told {
+    LogEntry {
         level: level.to_owned(),
         message: format!("{} {status}", field("route").unwrap_or("?")),
         fields: fields.join(" "),
     }
 }
 
-/// Whether a line has one of the names as a word of its own: `1/2` is not in `11/2`.
+/// Returns whether a line contains one of the names as a whole word: `1/2` is not in `11/2`.
 #[must_use]
 pub fn names_one(text: &str, names: &[String]) -> bool {
     let is_word = |name: &str| {

@@ -1,21 +1,21 @@
-//! What a machine wrote, unpacked. A job may have put something else in its place: it is shown as text and no more.
+//! Unpacks a machine's log. A job may have replaced it with something else, so it is only shown as text.
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
 use crate::display::clean;
 
-/// Longest text, bytes: a machine sends less (`infra/machine/machine.py`).
+/// Maximum length of the text in bytes: a machine uploads less (`infra/machine/machine.py`).
 const MAX_TEXT: usize = 256 << 20;
-/// Its header has no fields of variable length.
+/// The length of a gzip header without optional fields.
 /// Source: RFC 1952, 2.3
 const HEADER: usize = 10;
-/// Checksum and length.
+/// The length of the trailer: checksum and size.
 const TRAILER: usize = 8;
 
-/// The text of a log, safe for a terminal.
+/// Returns the text of a log, safe for a terminal.
 ///
 /// # Errors
-/// When it is not a log.
+/// Fails when it is not a log.
 pub fn text(file: &[u8]) -> Result<String, &'static str> {
     let is_plain_gzip = matches!(file, [0x1f, 0x8b, 8, 0, ..]);
     let packed = file.get(HEADER..file.len().saturating_sub(TRAILER)).filter(|_| is_plain_gzip);

@@ -1,4 +1,4 @@
-//! Answers as pages: each a pure function of the answer, the time, and the screen.
+//! Renders answers as pages: each view is a pure function of the answer, the time and the screen.
 
 pub mod alarms;
 pub mod canary;
@@ -21,21 +21,21 @@ pub mod status;
 pub mod waits;
 pub mod watch;
 
-use muster_control::admin::answers::More;
+use muster_api::answers::More;
 use muster_domain::audit::Audit;
 use muster_domain::time::Time;
 
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::clock;
 
-/// The function's sentence in the words of this command: it names the fields of a request.
+/// Replaces the names of request fields in the function's message with the command's options.
 #[must_use]
 pub fn told(message: &str) -> String {
     const WORDS: [(&str, &str); 11] = [
         ("\"kill_running_job\": true", "--kill-running-job"),
         ("\"force\": true", "--force"),
         ("a \"pool\"", "a --pool"),
-        ("name an \"entity\"", "give --entity"),
+        ("name an \"entity\"", "pass --entity"),
         ("\"entity\"", "--entity"),
         ("\"limit\"", "--limit"),
         ("\"reason\"", "--reason"),
@@ -47,7 +47,7 @@ pub fn told(message: &str) -> String {
     WORDS.iter().fold(message.to_owned(), |told, (field, flag)| told.replace(field, flag))
 }
 
-/// Sentences, one a line.
+/// Renders sentences, one per line.
 #[must_use]
 pub fn sentences(said: &[String], screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -58,11 +58,12 @@ pub fn sentences(said: &[String], screen: Screen) -> String {
     page.into_text()
 }
 
-/// What stands below a list that is not whole; for people.
+/// Adds a hint below an incomplete list; for people only.
 fn more(page: &mut Page, more: &More) {
     if more.more && !page.is_piped() {
         page.gap();
-        let hint = "Not all are shown: a larger --limit shows more, --find and --pool narrow it.";
+        let hint = "Not all rows are shown: raise --limit, or narrow the list with --find and \
+            --pool.";
         page.marked([(Text::new("…", Look::Dim), Text::new(hint, Look::Dim))]);
     }
 }
@@ -70,12 +71,15 @@ fn more(page: &mut Page, more: &More) {
 const AUDIT: [Column; 4] =
     [Column::whole("AT"), Column::whole("WHAT"), Column::whole("BY"), Column::text("WHY")];
 
-/// The answer to `audit`.
+/// Renders the answer to `audit`.
 #[must_use]
 pub fn trail(lines: &[Audit], now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
     if lines.is_empty() && !page.is_piped() {
-        page.line(["Nothing was ordered, refused, switched or applied in that time.".into()]);
+        page.line([
+            "No entries in that period. Orders, refusals, pauses and pool files appear here."
+                .into(),
+        ]);
         return page.into_text();
     }
     let rows = lines.iter().map(|line| {
@@ -95,7 +99,7 @@ const TRAIL: [Column; 5] = [
     Column::text("WHY").at_least(16),
 ];
 
-/// Lines of the audit trail of one subject.
+/// Adds the audit lines of one subject.
 fn audit(page: &mut Page, lines: &[Audit], now: Time) {
     page.table(&AUDIT, lines.iter().map(|line| row(line, now)).collect());
 }

@@ -1,7 +1,6 @@
 //! Deletes and switches.
 
-use muster_control::admin::answers::{DeleteDryRun, OrderedDelete, ShownInstance, ShownSwitches};
-use muster_control::admin::wants;
+use muster_api::answers::{DeleteDryRun, OrderedDelete, ShownInstance, ShownSwitches};
 use muster_domain::time::Time;
 
 use super::status::marked;
@@ -9,7 +8,7 @@ use crate::args::Delete;
 use crate::page::{Look, Page, Screen, Text};
 use crate::words::clock;
 
-/// What a delete is about, before it is ordered.
+/// Renders what a delete would do.
 #[must_use]
 pub fn plan(shown: &ShownInstance, would: &DeleteDryRun, order: &Delete, screen: Screen) -> String {
     let one = &shown.instance;
@@ -33,7 +32,7 @@ pub fn plan(shown: &ShownInstance, would: &DeleteDryRun, order: &Delete, screen:
     let flags = [
         (
             order.force,
-            "--force: errors of EC2 do not hold it up. After three of them its record closes, and the machine stays in the \
+            "--force: EC2 errors do not delay it. After three of them its record closes, and the machine stays in the \
              orphan ledger until EC2 ends it.",
         ),
         (order.kill_running_job, "--kill-running-job: a job that runs on it is killed."),
@@ -47,7 +46,7 @@ pub fn plan(shown: &ShownInstance, would: &DeleteDryRun, order: &Delete, screen:
     page.into_text()
 }
 
-/// The answer to `delete`.
+/// Renders the answer to `delete`.
 #[must_use]
 pub fn ordered(answer: &OrderedDelete, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -66,11 +65,11 @@ pub fn ordered(answer: &OrderedDelete, now: Time, screen: Screen) -> String {
     page.into_text()
 }
 
-/// The answer to `switch`.
+/// Renders the answer to `switch`.
 #[must_use]
 pub fn switches(answer: &ShownSwitches, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
-    let off = wants::switches(answer, now);
+    let off = answer.findings(now);
     if off.is_empty() {
         page.line(["Launches and deletes are on.".into()]);
     }

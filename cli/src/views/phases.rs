@@ -1,6 +1,6 @@
-//! How far a machine came, and how long machines take for it.
+//! The phases of machines, and how long machines take for them.
 
-use muster_control::admin::answers::PhaseList;
+use muster_api::answers::PhaseList;
 use muster_domain::instance::{Instance, Pace, Phase};
 use muster_domain::time::Time;
 
@@ -30,21 +30,25 @@ fn heading(phase: Phase) -> &'static str {
     }
 }
 
-/// What takes the time before a phase, and where to look when it is long.
+/// Describes what happens before a phase, and where to look if it takes long.
 fn about(phase: Phase) -> &'static str {
     match phase {
-        Phase::Planned => "The slot is on record.",
-        Phase::Launched => "EC2 is asked, and answers. Long: muster logs scale-up",
-        Phase::Running => "EC2 starts the machine, up to its kernel. That time is EC2's own.",
-        Phase::Booted => "The image boots. Long: muster logs NAME --machine",
-        Phase::Prepared => "Packages and the agent come. Long: muster logs NAME --machine",
-        Phase::Registered => "Muster is reached, and asks GitHub. Long: muster logs runner-api",
-        Phase::Started => "Boot hook and agent start. Long: muster logs NAME --machine",
-        Phase::Job => "The runner waits for its job. Long where runners are kept idle.",
+        Phase::Planned => "The slot is recorded.",
+        Phase::Launched => "EC2 answers the launch request. If long: muster logs scale-up",
+        Phase::Running => "EC2 starts the machine, up to its kernel. Only EC2 affects this time.",
+        Phase::Booted => "The image boots. If long: muster logs NAME --machine",
+        Phase::Prepared => {
+            "Packages and the agent are installed. If long: muster logs NAME --machine"
+        }
+        Phase::Registered => {
+            "The machine calls Muster, which calls GitHub. If long: muster logs runner-api"
+        }
+        Phase::Started => "The boot hook and the agent start. If long: muster logs NAME --machine",
+        Phase::Job => "The runner waits for its job. Long if the pool keeps runners idle.",
     }
 }
 
-/// The answer to `phases`.
+/// Renders the answer to `phases`.
 #[must_use]
 pub fn page(answer: &PhaseList, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -66,9 +70,12 @@ pub fn page(answer: &PhaseList, now: Time, screen: Screen) -> String {
     }
     page.gap();
     let said = match answer.pools.iter().filter_map(|of| of.since).min() {
-        None => "No machine is on record: those that end are kept for a week.".to_owned(),
+        None => {
+            "No machines are recorded. Records of ended machines are kept for a week.".to_owned()
+        }
         Some(since) => format!(
-            "P50: half of the machines took no longer since the phase before; P95: nineteen of twenty. The oldest was planned {}.",
+            "P50: median time since the phase before; P95: 95th percentile. The oldest was planned \
+            {}.",
             clock(since, now)
         ),
     };
@@ -102,7 +109,7 @@ fn unknown(count: usize) -> Vec<Text> {
     vec![Text::none(); count]
 }
 
-/// How far one came; nothing where it has not got a machine.
+/// Adds the phases of one machine; adds no line before the machine exists.
 pub fn of_one(page: &mut Page, one: &Instance) {
     let known = one.phases();
     if known.iter().all(|(phase, _)| *phase == Phase::Planned) {
@@ -120,9 +127,9 @@ pub fn of_one(page: &mut Page, one: &Instance) {
     page.table(&columns, vec![Phase::after_plan().iter().map(cell).collect()]);
     if !page.is_piped() {
         let has_called = known.iter().any(|(phase, _)| *phase > Phase::Launched);
-        let untold = if has_called { "" } else { " What comes next, it tells when it calls." };
+        let untold = if has_called { "" } else { " Later phases appear when the machine calls." };
         let said = format!(
-            "Since its plan.{untold} How long others take: muster phases --pool {}",
+            "Times since its plan.{untold} Compare with others: muster phases --pool {}",
             one.pool
         );
         page.marked([(Text::new("·", Look::Dim), Text::new(said, Look::Dim))]);

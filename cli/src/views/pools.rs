@@ -1,6 +1,6 @@
-//! The set of pools: in force, changed, kept.
+//! The set of pools: the one in force, changes, and history.
 
-use muster_control::admin::answers::{AppliedPools, PoolsHistory, ShownPools};
+use muster_api::answers::{AppliedPools, PoolsHistory, ShownPools};
 use muster_domain::pool_file::{Question, fields};
 use muster_domain::time::Time;
 use serde::{Serialize, Serializer};
@@ -9,18 +9,18 @@ use serde_json::Value;
 use crate::page::{Column, Look, Page, Screen, Text};
 use crate::words::{clock, count};
 
-/// A set as the pool file that it is, with its fields in the order of the example.
+/// Returns the set as a pool file, with its fields in the order of the example.
 #[must_use]
 pub fn file(answer: &ShownPools) -> String {
     yaml(&answer.file)
 }
 
-/// A part of it.
+/// Returns a part of it as YAML.
 pub(crate) fn yaml(value: &Value) -> String {
     serde_saphyr::to_string(&Ordered(value)).unwrap_or_else(|_| format!("{value:#}\n"))
 }
 
-/// A value whose fields stand as people write them: a pool begins with its name.
+/// A value whose fields are in the usual order: a pool begins with its name.
 struct Ordered<'a>(&'a Value);
 
 impl Serialize for Ordered<'_> {
@@ -40,7 +40,7 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// Which set it is; for people.
+/// Returns which set it is, for people.
 #[must_use]
 pub fn about(answer: &ShownPools, now: Time) -> String {
     let ShownPools { pools_version, applied_at, by, draining, .. } = answer;
@@ -57,7 +57,7 @@ pub fn about(answer: &ShownPools, now: Time) -> String {
     }
 }
 
-/// What changes, or would.
+/// Renders the changes of an apply or a dry run.
 #[must_use]
 pub fn changes(answer: &AppliedPools, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -76,7 +76,7 @@ pub fn changes(answer: &AppliedPools, screen: Screen) -> String {
     page.into_text()
 }
 
-/// What came of an apply.
+/// Renders the result of an apply.
 #[must_use]
 pub fn applied(answer: &AppliedPools, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -84,7 +84,7 @@ pub fn applied(answer: &AppliedPools, screen: Screen) -> String {
         let said = format!(" applied as version {}", answer.pools_version);
         page.line([Text::new("✓", Look::Good), Text::from(said)]);
     } else {
-        page.line(["nothing had to be changed".into()]);
+        page.line(["no change was needed".into()]);
     }
     page.into_text()
 }
@@ -97,12 +97,12 @@ const VERSIONS: [Column; 5] = [
     Column::text("WHY"),
 ];
 
-/// The answer to `pools` with `history`.
+/// Renders the answer to `pools` with `history`.
 #[must_use]
 pub fn history(answer: &PoolsHistory, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
     if answer.versions.is_empty() && !page.is_piped() {
-        page.line(["No pool file was applied.".into()]);
+        page.line(["No pool file has been applied yet.".into()]);
         return page.into_text();
     }
     let rows = answer.versions.iter().map(|set| {
@@ -125,7 +125,7 @@ fn names(file: &Value) -> Vec<&str> {
     pools.iter().filter_map(|pool| pool["name"].as_str()).collect()
 }
 
-/// What a file that was read offline holds, and what is left open.
+/// Renders the contents of a file that was checked offline, and its open questions.
 #[must_use]
 pub fn checked(path: &str, pools: &Value, open: &[Question], screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -138,24 +138,24 @@ pub fn checked(path: &str, pools: &Value, open: &[Question], screen: Screen) -> 
     page.into_text()
 }
 
-/// What only GitHub or EC2 can say.
+/// Returns a question that only GitHub or EC2 can answer.
 pub(crate) fn asked(question: &Question) -> String {
     match question {
         Question::Entity(id) => {
-            format!("{id}: GitHub is asked for its name when the file is applied")
+            format!("{id}: its name is read from GitHub when the file is applied")
         }
         Question::Groups(entity) => {
-            format!("{entity}: GitHub is asked for its runner groups when the file is applied")
+            format!("{entity}: its runner groups are read from GitHub when the file is applied")
         }
         Question::Image(filter) => format!(
-            "image {} of {}: EC2 is asked for the newest when the file is applied",
+            "image {} of {}: the newest is looked up at EC2 when the file is applied",
             filter.name, filter.owner
         ),
         Question::Template(named) => {
-            format!("{named}: EC2 is asked whose it is when the file is applied")
+            format!("{named}: its owner is read from EC2 when the file is applied")
         }
         Question::Placement(group) => {
-            format!("placement group {group}: EC2 is asked whose it is when the file is applied")
+            format!("placement group {group}: its owner is read from EC2 when the file is applied")
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What is left to do when all is set up.
+//! The final pages of setup, upgrade and teardown.
 
-use muster_control::admin::answers::{JobList, RepositoryList, StackStatus};
+use muster_api::answers::{JobList, RepositoryList, StackStatus};
 use muster_domain::ids::Entity;
 
 use super::jobs;
 use crate::page::{Column, Look, Page, Screen, Text};
-use crate::setup::stack::Change;
+use crate::setup::stack::ResourceChange;
 use crate::words::count;
 
-/// The two lines of a first job, and what is likely to hold it up.
+/// Renders how to run a first job, and its likely obstacles.
 #[must_use]
 pub fn first_job(
     status: &StackStatus,
@@ -24,18 +24,18 @@ pub fn first_job(
     let of_pool = labels.unwrap_or_default();
     all.extend(of_pool.split_whitespace().filter(|one| *one != "self-hosted").map(str::to_owned));
     page.line([
-        Text::from("Put this into a workflow:      "),
+        Text::from("Add this to a workflow:        "),
         Text::new(format!("runs-on: [{}]", all.join(", ")), Look::Strong),
     ]);
     page.line(["Watch it:                      ".into(), Text::new("muster watch", Look::Strong)]);
-    // Where nobody can say whether there is something, how it would be taken in.
+    // If it is unknown whether jobs are queued, show how to import them.
     let unknown = "OWNER/REPO".to_owned();
     let is_known =
         seen.is_some_and(|seen| seen.repositories.iter().all(|one| one.queued.is_some()));
     let before = left.iter().map(ToString::to_string).chain((!is_known).then_some(unknown));
     for repository in before {
         page.line([
-            "What was queued before today:  ".into(),
+            "Import jobs queued earlier:    ".into(),
             Text::new(format!("muster jobs --adopt {repository}"), Look::Strong),
         ]);
     }
@@ -52,9 +52,9 @@ pub fn first_job(
     page.into_text()
 }
 
-/// Whose jobs are refused until a pool says otherwise; none where all repositories are private.
+/// Returns the public repositories whose jobs are refused by default; `None` if all are private.
 fn public(seen: Option<&RepositoryList>) -> Option<String> {
-    const UNLESS: &str = "refused unless a pool says otherwise (muster pools edit)";
+    const UNLESS: &str = "refused unless a pool allows them (muster pools edit)";
     let Some(seen) = seen else {
         return Some(format!("Jobs of public repositories are {UNLESS}."));
     };
@@ -73,9 +73,14 @@ const CHANGES: [Column; 4] = [
     Column::text("NOTE").at_least(16),
 ];
 
-/// What a change set does, and from which release to which.
+/// Renders a change set, with the release before and after.
 #[must_use]
-pub fn changes(all: &[Change], runs: Option<&str>, comes: Option<&str>, screen: Screen) -> String {
+pub fn changes(
+    all: &[ResourceChange],
+    runs: Option<&str>,
+    comes: Option<&str>,
+    screen: Screen,
+) -> String {
     let mut page = Page::new(screen);
     let comes = comes.unwrap_or("the release of this checkout");
     let runs = runs.unwrap_or("unknown");
@@ -84,8 +89,8 @@ pub fn changes(all: &[Change], runs: Option<&str>, comes: Option<&str>, screen: 
     let rows = all.iter().map(|one| {
         let what = match (one.action.as_str(), one.is_replaced) {
             ("Add", _) => Text::new("new", Look::Good),
-            ("Remove", _) => Text::new("goes", Look::Warning),
-            (_, true) => Text::new("made anew", Look::Warning),
+            ("Remove", _) => Text::new("removed", Look::Warning),
+            (_, true) => Text::new("replaced", Look::Warning),
             (_, false) => Text::from("changes"),
         };
         let kind = one.kind.strip_prefix("AWS::").unwrap_or(&one.kind);
@@ -104,29 +109,30 @@ fn named(all: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Records that are left.
+/// Returns the progress while records are left.
 #[must_use]
 pub fn waits_for(left: &[String]) -> String {
     format!(
-        "{} left: {}. q stops the wait; to hurry: muster delete NAME, with --kill-running-job where a job may die",
+        "{} left: {}. q stops waiting; to speed this up: muster delete NAME, with \
+        --kill-running-job if its job may be killed",
         count(left.len(), "instance"),
         named(left)
     )
 }
 
-/// Machines that are left.
+/// Returns the progress while machines are left.
 #[must_use]
 pub fn waits_for_machines(ids: &[String]) -> String {
     format!(
-        "{} left at EC2: {}. Without a record they end by themselves within twelve hours; to hurry: \
-         aws ec2 terminate-instances --instance-ids {}",
+        "{} left at EC2: {}. Machines without a record end on their own within twelve hours; to \
+        speed this up: aws ec2 terminate-instances --instance-ids {}",
         count(ids.len(), "machine"),
         named(ids),
         ids.join(" ")
     )
 }
 
-/// What a deleted stack leaves.
+/// Renders what remains after a stack was deleted.
 #[must_use]
 pub fn left(
     table: Option<&str>,
@@ -135,9 +141,9 @@ pub fn left(
     screen: Screen,
 ) -> String {
     let mut page = Page::new(screen);
-    page.line([Text::new("What is left:", Look::Strong)]);
+    page.line([Text::new("These remain:", Look::Strong)]);
     let table = table.unwrap_or("…");
-    // A stack of an older release has none.
+    // Older releases have no such bucket.
     let bucket = logs.and_then(|prefix| prefix.strip_prefix("s3://")?.split('/').next());
     let mut rows = vec![
         format!(
@@ -148,11 +154,12 @@ pub fn left(
         "the GitHub App, if you did not delete it".to_owned(),
     ];
     rows.extend(bucket.map(|name| {
-        format!("the machines' logs, each until its time is over: aws s3 rb --force s3://{name}")
+        format!("the machines' logs, each until it expires: aws s3 rb --force s3://{name}")
     }));
     rows.extend(notices.map(|name| {
         format!(
-            "the address of notices, a secret: aws secretsmanager delete-secret --secret-id {name}"
+            "the notification address, a secret: aws secretsmanager delete-secret --secret-id \
+            {name}"
         )
     }));
     page.marked(rows.into_iter().map(|said| (Text::new("-", Look::Dim), Text::from(said))));

@@ -1,20 +1,20 @@
-//! What other pools would have cost, and done to the waits.
+//! The result of `simulate`: costs and waits with different pools.
 
 use muster_domain::ids::PoolName;
 
 use crate::money::{dollars, thousands};
 use crate::page::{Column, Look, Page, Screen, Text};
-use crate::simulate::{Field, Figures, Told, Tried};
+use crate::simulate::{Field, Figures, Simulation, Tried};
 use crate::words::{count, minute};
 
 use super::waits::span;
 
-/// What is not in the model.
-const NOT_MODELLED: &str = "Not in the model: what EC2 refuses, what GitHub limits, machines that do not boot, images that \
-                            change. Boot, registration, pick-up, prices and interruptions are those of the same days.";
+/// The limits of the model.
+const NOT_MODELLED: &str = "Not in the model: refusals by EC2, GitHub's limits, machines that do \
+    not boot, images that change. Boot, registration, pick-up, prices and interruptions are taken from the same days.";
 
 #[must_use]
-pub fn page(told: &Told, screen: Screen) -> String {
+pub fn page(told: &Simulation, screen: Screen) -> String {
     let mut page = Page::new(screen);
     if !page.is_piped() {
         let of = told.pool.as_ref().map_or_else(String::new, |pool| format!(" · pool {pool}"));
@@ -76,10 +76,10 @@ fn row(name: &str, figures: &Figures) -> Vec<Text> {
     cells
 }
 
-fn notes(told: &Told) -> Vec<Text> {
+fn notes(told: &Simulation) -> Vec<Text> {
     let mut notes = Vec::new();
     for (of, broken) in &told.broken {
-        notes.push(Text::new(format!("A rule broke with {of}: {broken}"), Look::Bad));
+        notes.push(Text::new(format!("An invariant broke with {of}: {broken}"), Look::Bad));
     }
     if !told.off.is_empty() {
         let how = |off: u64| match off {
@@ -88,20 +88,24 @@ fn notes(told: &Told) -> Vec<Text> {
         };
         let off: Vec<String> =
             told.off.iter().map(|(name, off)| format!("{} in {name}", how(*off))).collect();
-        let said = format!("The model is off by {}; read the rest with that.", off.join(", "));
+        let said = format!(
+            "The model is off by {}; read the other figures with that in mind.",
+            off.join(", ")
+        );
         notes.push(Text::new(said, Look::Warning));
     }
     if !told.gone.is_empty() {
         let names: Vec<&str> = told.gone.iter().map(PoolName::as_str).collect();
         let said = format!(
-            "Not in the file in force, and with machines in these days: {}. Their jobs go where their labels fit.",
+            "These pools had machines in these days and are not in the current file: {}. Their \
+            jobs go to other pools that match their labels.",
             names.join(", ")
         );
         notes.push(Text::new(said, Look::Warning));
     }
     if let Some(at) = told.applied_at {
         let said = format!(
-            "The file in force was applied on {}: before that another one was, which the model does not know.",
+            "The current file was applied on {}: the model does not know the file before it.",
             minute(at)
         );
         notes.push(Text::new(said, Look::Warning));
@@ -113,20 +117,21 @@ fn notes(told: &Told) -> Vec<Text> {
         .chain(tried)
         .collect();
     if all.iter().any(|figures| figures.unpriced > 0) || told.real.unpriced > 0 {
-        let said = "Some machines have no price, and are not in the dollars: their type or market was not there in these \
-                    days.";
+        let said = "Some machines have no price and are not included in the dollars: their type or \
+            market was not used in these days.";
         notes.push(Text::new(said, Look::Warning));
     }
     let unserved = all.iter().map(|figures| figures.unserved).max().unwrap_or(0);
     if unserved > 0 {
         let jobs = count(usize::try_from(unserved).unwrap_or(usize::MAX), "job");
         let said = format!(
-            "In one of these rows {jobs} had no runner, at the end or within 24 hours: no wait has them."
+            "In one of these rows {jobs} got no runner by the end or within 24 hours: they are not \
+            included in the waits."
         );
         notes.push(Text::new(said, Look::Warning));
     }
     if let Some(Tried { of, .. }) = &told.tried {
-        let said = format!("Of pool {of}. ● no other row costs less and has a P95 as short.");
+        let said = format!("Pool {of}. ●: no other row costs less and has a P95 as short.");
         notes.push(Text::from(said));
     }
     notes.push(Text::new(NOT_MODELLED, Look::Dim));

@@ -1,10 +1,10 @@
-//! The stack as a whole: the pools, and what is not as it should be.
+//! The stack as a whole: the pools, and what needs attention.
 
-use muster_control::admin::answers::{AppStatus, Overview, PoolStatus, Severity, Want};
+use muster_api::answers::{Finding, Overview, PoolStatus, Severity};
 
 use super::jobs::labels;
 use crate::page::{Column, Look, Page, Screen, Text};
-use crate::words::{minute, span};
+use crate::words::{clock, minute, span};
 
 const COLUMNS: [Column; 7] = [
     Column::whole("POOL"),
@@ -16,10 +16,9 @@ const COLUMNS: [Column; 7] = [
     Column::text("NOTE"),
 ];
 
-/// The answer to `overview`, or that to `status` with what it says of the App. `region` is where the
-/// stack was asked.
+/// Renders the answer to `overview` or `status`. `region`: the stack's region.
 #[must_use]
-pub fn page(answer: &Overview, app: Option<&AppStatus>, region: &str, screen: Screen) -> String {
+pub fn page(answer: &Overview, region: &str, screen: Screen) -> String {
     let mut page = Page::new(screen);
     if !page.is_piped() {
         page.line([
@@ -27,34 +26,43 @@ pub fn page(answer: &Overview, app: Option<&AppStatus>, region: &str, screen: Sc
             Text::from(format!("  {region}  {}  ", answer.release)),
             Text::new(minute(answer.now), Look::Dim),
         ]);
-        if let Some(known) = app {
-            page.line([of_app(known)]);
-        }
+        page.line(of_app(answer));
         page.gap();
     }
     let rows = answer.pools.iter().map(row);
     page.table(&COLUMNS, rows.collect());
-    if !page.is_piped() && !answer.wants.is_empty() {
+    if !page.is_piped() {
         page.gap();
-        page.marked(marked(&answer.wants));
+        page.marked(marked(&answer.findings));
+        let rest = "Not checked here: the AWS account, the network, images, functions and alarms; run muster doctor.";
+        page.marked([(Text::new("", Look::Dim), Text::new(rest, Look::Dim))]);
     }
     page.into_text()
 }
 
-/// What somebody should look at, for stderr where the page goes through a pipe.
+/// Renders what needs attention, for stderr if the page goes through a pipe.
 #[must_use]
 pub fn talk(answer: &Overview) -> String {
     let mut page = Page::new(Screen::PIPE);
-    page.marked(marked(&answer.wants));
+    page.marked(marked(&answer.findings));
     page.into_text()
 }
 
-fn of_app(app: &AppStatus) -> Text {
-    match (app.lacks.is_empty(), app.unknown.is_empty()) {
-        (true, true) => Text::new("GitHub App ✓", Look::Good),
-        (false, _) => Text::new("GitHub App ✗", Look::Bad),
-        (true, false) => Text::new("GitHub App ?", Look::Warning),
-    }
+/// Returns whether the App works, according to the findings about it, and when it was checked.
+fn of_app(answer: &Overview) -> [Text; 3] {
+    let is_of_app = |one: &&Finding| one.kind().starts_with("app-");
+    let worst = answer.findings.iter().filter(is_of_app).map(|one| one.severity).min();
+    let (mark, look) = match (answer.app_checked_at, worst) {
+        (_, Some(Severity::Error)) => ("✗", Look::Bad),
+        (Some(_), None) => ("✓", Look::Good),
+        _ => ("?", Look::Warning),
+    };
+    let when = match answer.app_checked_at {
+        Some(at) if at == answer.now => String::new(),
+        Some(at) => format!("  checked {}", clock(at, answer.now)),
+        None => "  not checked yet".to_owned(),
+    };
+    [Text::new("GitHub App ", look), Text::new(mark, look), Text::new(when, Look::Dim)]
 }
 
 fn row(pool: &PoolStatus) -> Vec<Text> {
@@ -77,7 +85,7 @@ fn row(pool: &PoolStatus) -> Vec<Text> {
     ]
 }
 
-/// What keeps the pool from launching.
+/// Returns what keeps the pool from launching.
 fn note(pool: &PoolStatus) -> Text {
     let look = |severity| match severity {
         Severity::Error => Look::Bad,
@@ -86,19 +94,19 @@ fn note(pool: &PoolStatus) -> Text {
     };
     pool.note
         .as_ref()
-        .map_or_else(|| Text::from(""), |note| Text::new(&note.said, look(note.severity)))
+        .map_or_else(|| Text::from(""), |note| Text::new(&note.message, look(note.severity)))
 }
 
-/// What somebody should look at, and the command that ends it or shows more.
-pub(super) fn marked(wants: &[Want]) -> Vec<(Text, Text)> {
-    let row = |want: &Want| {
-        let mark = match want.severity {
-            Severity::Error => Text::new("!", Look::Bad),
+/// Returns the findings, each with its fix.
+pub(super) fn marked(all: &[Finding]) -> Vec<(Text, Text)> {
+    let row = |one: &Finding| {
+        let mark = match one.severity {
+            Severity::Error => Text::new("✗", Look::Bad),
             Severity::Warning => Text::new("!", Look::Warning),
             Severity::Note => Text::from("·"),
         };
-        let run = want.run.as_ref().map(|run| format!(".  {run}")).unwrap_or_default();
-        (mark, Text::from(format!("{}{run}", want.sentence)))
+        let fix = one.fix.as_ref().map(|fix| format!(" → {fix}")).unwrap_or_default();
+        (mark, Text::from(format!("{}{fix}", one.message)))
     };
-    wants.iter().map(row).collect()
+    all.iter().map(row).collect()
 }

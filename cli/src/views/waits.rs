@@ -1,6 +1,6 @@
-//! How long jobs waited.
+//! The waits of jobs.
 
-use muster_control::admin::answers::{WaitsList, WaitsRow};
+use muster_api::answers::{WaitsList, WaitsRow};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::WaitsFor;
 
@@ -19,26 +19,27 @@ const fn heading(what: WaitsFor) -> Column {
     }
 }
 
-/// What a part of a wait is called, and what it is, with what to do where it is long.
+/// Returns the name of a part of a wait, and what it is, with advice if it is long.
 #[must_use]
 pub const fn words(what: WaitsFor) -> (&'static str, &'static str) {
     match what {
-        WaitsFor::Github => ("github", "GitHub tells of the job. Long: muster doctor"),
+        WaitsFor::Github => ("github", "GitHub sends the event. If long: muster doctor"),
         WaitsFor::Limits => {
-            ("limits", "A machine is planned for it: max, switches, brakes. Long: muster jobs")
+            ("limits", "A machine is planned: limits, pauses, back-offs. If long: muster jobs")
         }
-        WaitsFor::Ec2 => ("ec2", "EC2 answers the launch. Long: muster logs scale-up"),
-        WaitsFor::Boot => {
-            ("boot", "The image boots, packages and the agent come. Long: muster phases")
-        }
+        WaitsFor::Ec2 => ("ec2", "EC2 answers the launch request. If long: muster logs scale-up"),
+        WaitsFor::Boot => (
+            "boot",
+            "The image boots; packages and the agent are installed. If long: muster phases",
+        ),
         WaitsFor::Registration => ("register", "The agent is registered and connects."),
         WaitsFor::PickUp => {
-            ("pick-up", "GitHub gives the job to the runner. That time is GitHub's own.")
+            ("pick-up", "GitHub assigns the job to the runner. Only GitHub affects this time.")
         }
     }
 }
 
-/// The answer to `waits`.
+/// Renders the answer to `waits`.
 #[must_use]
 pub fn page(told: &WaitsList, _: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -46,7 +47,7 @@ pub fn page(told: &WaitsList, _: Time, screen: Screen) -> String {
         page.line([Text::new(format!("{} to {}", told.from, told.to), Look::Strong)]);
         page.gap();
         if told.all.jobs == 0 {
-            page.line(["No machine has run a job in this time.".into()]);
+            page.line(["No jobs ran in this period.".into()]);
             return page.into_text();
         }
     }
@@ -58,9 +59,8 @@ pub fn page(told: &WaitsList, _: Time, screen: Screen) -> String {
     page.table(&columns, told.pools.iter().chain(rest).map(row).collect());
     if !page.is_piped() {
         page.gap();
-        let said = "From GitHub's queue to the first step. P50: half of the jobs waited no longer; P95: \
-                    nineteen of twenty. Below the names of its parts stands what half of the jobs \
-                    took for each.";
+        let said = "From GitHub's queue to the first step. P50: median; P95: 95th percentile. \
+            Under each part: its median.";
         page.marked([(Text::new("·", Look::Dim), Text::new(said, Look::Dim))]);
         page.gap();
         page.marked(WaitsFor::ALL.iter().map(|what| {
@@ -81,7 +81,7 @@ fn row(row: &WaitsRow) -> Vec<Text> {
     cells
 }
 
-/// Of milliseconds.
+/// Formats milliseconds.
 pub(super) fn span(millis: Option<u64>) -> Text {
     let Some(millis) = millis else { return Text::none() };
     match millis {

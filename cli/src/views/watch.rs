@@ -1,8 +1,8 @@
-//! What is watched: the stack with its last log lines, or a job or an instance with its story.
+//! The watched object: the stack with its last log lines, or a job or an instance with its history.
 
 use std::collections::BTreeSet;
 
-use muster_control::admin::answers::Overview;
+use muster_api::answers::Overview;
 use muster_domain::time::Time;
 
 use super::logs::{Line, row};
@@ -11,20 +11,20 @@ use crate::display::clean;
 use crate::page::{Look, Page, Screen, Text};
 use crate::words::clock;
 
-/// So many lines of the log are shown at least.
+/// Minimum number of log lines shown.
 const LEAST: usize = 3;
 
-/// A job or an instance on its way.
+/// A job or an instance that is being followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
     pub title: String,
-    /// What it does and waits for.
+    /// Its current state and what it waits for.
     pub sentences: Vec<String>,
-    /// What happened to it, oldest first.
+    /// Its history, oldest first.
     pub story: Vec<(Time, String)>,
 }
 
-/// The status above, and as many of the last log lines below as there is room for.
+/// Renders the status and below it as many of the last log lines as fit.
 #[must_use]
 pub fn stack(
     status: Option<&Overview>,
@@ -40,8 +40,8 @@ pub fn stack(
         page.marked([(Text::new("!", Look::Warning), Text::from(note))]);
     }
     let note = page.into_text();
-    let above = status.map(|status| status::page(status, None, region, screen)).unwrap_or_default();
-    // What is wrong may fill the screen; the last lines of the log are seen all the same.
+    let above = status.map(|status| status::page(status, region, screen)).unwrap_or_default();
+    // Findings may fill the screen; the last log lines are shown anyway.
     let most = usize::from(height).saturating_sub(note.lines().count() + LEAST + 2);
     let above: String = above.split_inclusive('\n').take(most).collect();
     let taken = above.lines().count() + note.lines().count() + 2;
@@ -54,7 +54,7 @@ pub fn stack(
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// A job or an instance, and the end of its story.
+/// Renders a job or an instance, and the end of its history.
 #[must_use]
 pub fn followed(one: &Followed, height: u16, now: Time, screen: Screen) -> String {
     let mut page = Page::new(screen);
@@ -70,7 +70,7 @@ pub fn followed(one: &Followed, height: u16, now: Time, screen: Screen) -> Strin
     page.into_text()
 }
 
-/// What is new in a story, line by line.
+/// Returns the new lines of a history.
 #[must_use]
 pub fn news(one: &Followed, told: &mut BTreeSet<String>, now: Time) -> String {
     let mut text = String::new();
@@ -88,7 +88,8 @@ pub fn news(one: &Followed, told: &mut BTreeSet<String>, now: Time) -> String {
     text
 }
 
-/// What is new of the stack, line by line. `told` is what holds already.
+/// Returns the changes of the stack, line by line. `told`: what was printed before and is still
+/// true.
 #[must_use]
 pub fn changes(status: &Overview, told: &mut BTreeSet<String>, now: Time) -> String {
     let pools = status.pools.iter().map(|pool| {
@@ -111,7 +112,7 @@ pub fn changes(status: &Overview, told: &mut BTreeSet<String>, now: Time) -> Str
     text
 }
 
-/// How long something has lasted is not news.
+/// Removes figures: a change in how long something has lasted is no news.
 fn without_figures(text: &str) -> String {
     text.chars().filter(|one| !one.is_ascii_digit()).collect()
 }

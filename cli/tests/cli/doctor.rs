@@ -6,24 +6,24 @@ mod canary;
 mod machines;
 mod network;
 
+use muster_api::answers::{Finding, Location, Severity, StackStatus};
+use muster_cli::alarms::{Alarm, AlarmState};
 use muster_cli::args::Dead;
 use muster_cli::doctor::backlog::Backlog;
 use muster_cli::doctor::facts::{
     Deployed, Drifted, Function, Heard, Mapping, Running, Subscription, Unknown,
 };
 use muster_cli::doctor::stack::FUNCTIONS;
-use muster_cli::doctor::{Facts, Finding, Level, findings};
+use muster_cli::doctor::{Check, Facts, Level, checks};
 use muster_cli::page::Screen;
 use muster_cli::views;
-use muster_cli::views::alarms::{Alarm, AlarmState};
-use muster_control::admin::answers::StackStatus;
-use muster_domain::app::AppCheck;
 use muster_domain::pool::Pool;
 use muster_domain::time::Seconds;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::fake::NOW;
+use crate::pages::with_findings;
 use crate::{compare, drawn, recorded};
 
 fn read<T: DeserializeOwned>(answer: Value) -> T {
@@ -31,7 +31,7 @@ fn read<T: DeserializeOwned>(answer: Value) -> T {
 }
 
 /// A stack that is well.
-fn well() -> Facts {
+pub(crate) fn well() -> Facts {
     let function = || Function {
         state: "Active".to_owned(),
         update: "Successful".to_owned(),
@@ -102,6 +102,15 @@ fn well() -> Facts {
     }
 }
 
+fn not_installed() -> Finding {
+    let page = "https://github.com/apps/muster-acme/installations/new";
+    let message = format!(
+        "the App is not installed anywhere, so GitHub sends no job events: install it at {page}"
+    );
+    let finding = Finding::new("app-installed", Severity::Error, Location::Github, &message);
+    finding.fix("muster github").url(page.to_owned())
+}
+
 fn running(facts: &mut Facts) -> &mut Running {
     facts.running.as_mut().expect("a stack")
 }
@@ -114,13 +123,13 @@ fn deployed(facts: &mut Facts) -> &mut Deployed {
     facts.deployed.as_mut().expect("known").as_mut().expect("a stack")
 }
 
-fn lines(all: &[Finding]) -> String {
+fn lines(all: &[Check]) -> String {
     let wrongs = all.iter().filter(|one| one.level != Level::Ok);
     let told = wrongs.map(|one| {
         let level = json!(one.level);
-        let sentence = one.sentence.as_deref().expect("a sentence");
-        let next =
-            [&one.remedy, &one.url].into_iter().flatten().map(|text| format!("  → {text}\n"));
+        let sentence = one.message().expect("a message");
+        let next = one.finding.iter().flat_map(|one| [&one.fix, &one.url]).flatten();
+        let next = next.map(|text| format!("  → {text}\n"));
         let (level, next) = (level.as_str().unwrap_or_default(), next.collect::<String>());
         format!("{level} {} {}: {sentence}\n{next}", one.group.title(), one.id)
     });
@@ -131,11 +140,11 @@ fn lines(all: &[Finding]) -> String {
 type Row = (&'static str, fn(&mut Facts));
 
 fn told(page: &str, rows: &[Row]) {
-    assert_eq!(lines(&findings(&well())), "", "it is well");
+    assert_eq!(lines(&checks(&well())), "", "it is well");
     let all = rows.iter().map(|(name, break_it)| {
         let mut facts = well();
         break_it(&mut facts);
-        let said = lines(&findings(&facts));
+        let said = lines(&checks(&facts));
         assert!(!said.is_empty(), "{name}");
         format!("== {name}\n{said}")
     });
@@ -151,22 +160,16 @@ fn each_wrong_of_github_and_jobs_has_its_sentence() {
     told(
         "doctor_jobs.txt",
         &[
-            ("the App is installed nowhere", |facts| {
-                let app = status(facts).app.get_or_insert_default();
-                app.lacks = vec![
-                    "the App is installed nowhere, so GitHub tells of no job: install it at \
-                     https://github.com/apps/muster-acme/installations/new"
-                        .to_owned(),
-                ];
-                app.checks = vec![AppCheck::Installed];
+            ("the App is not installed anywhere", |facts| {
+                status(facts).overview.findings.push(not_installed());
             }),
-            ("the key is no use, and an older release says so", |facts| {
-                let app = status(facts).app.get_or_insert_default();
-                app.lacks = vec!["muster/app-key holds no RSA key".to_owned()];
-                app.unknown = vec!["GitHub gives no answer to get-hook; try again".to_owned()];
+            ("a finding of a kind that this release does not know", |facts| {
+                let message = "a later release knows more";
+                let finding = Finding::new("later", Severity::Warning, Location::Stack, message);
+                status(facts).overview.findings.push(finding);
             }),
             ("GitHub refuses registrations, a pool is at its maximum, EC2 refuses", |facts| {
-                running(facts).status = Ok(read(drawn("status")));
+                running(facts).status = Ok(read(with_findings(drawn("status"))));
             }),
             ("switches, orphans, machines that serve nothing", |facts| {
                 running(facts).status = Ok(read(recorded("status")));
@@ -308,7 +311,7 @@ fn a_sweep_of_five_minutes_ago_is_no_silence() {
     let at = |seconds: u32| {
         let mut facts = well();
         running(&mut facts).swept_at = Ok(Some(NOW - Seconds(seconds)));
-        lines(&findings(&facts))
+        lines(&checks(&facts))
     };
     assert_eq!(at(299), "");
     assert!(at(301).contains("The last sweep was 5 min ago"), "{}", at(301));
@@ -328,20 +331,13 @@ fn every_rule_is_the_templates() {
 #[test]
 fn the_page_has_a_line_for_each_group() {
     let mut facts = well();
-    let app = status(&mut facts).app.get_or_insert_default();
-    app.lacks = vec![
-        "the App is installed nowhere, so GitHub tells of no job: install it at \
-         https://github.com/apps/muster-acme/installations/new"
-            .to_owned(),
-    ];
-    app.checks = vec![AppCheck::Installed];
+    status(&mut facts).overview.findings.push(not_installed());
     running(&mut facts).dead_letters = Ok(2);
     running(&mut facts).subscriptions = Err(may_not("sns:ListSubscriptionsByTopic"));
     let screens = [("80 columns", Some(80)), ("120 columns", Some(120)), ("a pipe", None)];
     let looks = |facts: &Facts| {
         let shown = screens.map(|(title, width)| {
-            let page =
-                views::doctor::page(facts, &findings(facts), Screen { width, colour: false });
+            let page = views::doctor::page(facts, &checks(facts), Screen { width, colour: false });
             let longest = page.lines().map(|line| line.chars().count()).max().unwrap_or_default();
             assert!(width.is_none_or(|width| longest <= usize::from(width)), "{title}: {longest}");
             format!("== {title}\n{page}")

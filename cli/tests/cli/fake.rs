@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use clap::Parser as _;
-use muster_cli::app::door::{Asked, Reply};
+use muster_cli::app::door::{BrowserRequest, Reply};
 use muster_cli::args::Muster;
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
@@ -292,7 +292,7 @@ impl World for Fake {
     async fn visit(&mut self, typed: bool, time: Seconds) -> Result<Visit, Failure> {
         let visit = self.visits.pop_front().unwrap_or(Visit::Nobody);
         match &visit {
-            Visit::Asked(Asked { method, target, host }) => {
+            Visit::Asked(BrowserRequest { method, target, host }) => {
                 self.note(&format!("← {method} {target} at {host}"));
             }
             Visit::Typed(line) => {

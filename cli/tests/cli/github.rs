@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Stdio};
 
-use muster_cli::app::door::Asked;
+use muster_cli::app::door::BrowserRequest;
 use muster_cli::session::Visit;
 use serde_json::{Value, json};
 
@@ -81,11 +81,11 @@ pub(crate) fn tested(status: u16) -> Value {
 }
 
 fn not_yet() -> Value {
-    json!({ "version": 1, "ok": true, "tested": null, "wrong": "GitHub never sent anything: tick Active" })
+    json!({ "version": 1, "ok": true, "tested": null, "wrong": "GitHub never sent an event: tick Active" })
 }
 
 fn asked(method: &str, target: &str, host: &str) -> Visit {
-    Visit::Asked(Asked {
+    Visit::Asked(BrowserRequest {
         method: method.to_owned(),
         target: target.to_owned(),
         host: host.to_owned(),
@@ -214,7 +214,7 @@ fn an_app_of_another_owner_is_refused() {
     let another = || {
         refused(
             "not_allowed",
-            "GitHub created App muster-acme (4242) for the organization evil-corp, and it was asked for acme",
+            "GitHub created App muster-acme (4242) for the organization evil-corp, but the request was for acme",
         )
     };
     let rest = |answer: Value| vec![answer.clone(), tested(200), answer];
@@ -342,10 +342,10 @@ fn a_token_goes_to_the_stacks_github_alone() {
 #[test]
 fn an_answer_that_was_lost_is_asked_for_again() {
     let create = CREATE.to_vec();
-    let left = "the App's key is kept, but its webhook is not set: GitHub gives no answer. Set it: \
+    let left = "the App's key is stored, but its webhook is not set: GitHub gives no answer. Set it: \
                 {\"action\":\"github\",\"hook\":\"set\"}";
     let in_part = with(new(), json!({ "left": left }));
-    let unknown = with(none(), json!({ "unknown": ["GitHub gives no answer to get-app"] }));
+    let unknown = with(none(), json!({ "unknown": ["GitHub did not answer get-app"] }));
     told(
         "run_github_lost",
         [
@@ -368,7 +368,7 @@ fn an_answer_that_was_lost_is_asked_for_again() {
                         new(),
                         none(),
                         installed(),
-                        refused("bad_request", "a value of \"github\" is not of its kind"),
+                        refused("bad_request", "a field of \"github\" has the wrong type"),
                         installed(),
                     ],
                 ),

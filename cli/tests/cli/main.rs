@@ -6,6 +6,7 @@
 mod binary;
 mod doctor;
 mod fake;
+mod findings;
 mod github;
 mod notices;
 mod orders;

@@ -84,8 +84,10 @@ fn switches_take_many_names() {
                 Fake::of([answer()]),
                 vec!["pause", "launches", "own", "--reason", "moving subnets", "--by", "mira"],
             ),
-            (says([answer()], &["they are moved"]), vec!["resume", "deletes", "--by", "mira"]),
+            (Fake::of([answer()]), vec!["resume", "deletes", "--by", "mira"]),
             (Fake::of([]), vec!["pause", "launches"]),
+            // A reason that is too short is asked for again.
+            (says([answer()], &["", "x", "new subnets"]), vec!["pause", "deletes", "--by", "mira"]),
             // With an end.
             (
                 Fake::of([ends]),
@@ -102,6 +104,49 @@ fn switches_take_many_names() {
             ),
         ],
     );
+}
+
+/// What may kill a job or leave something behind requires the whole name, as in the browser.
+#[test]
+fn a_risky_delete_requires_the_typed_name() {
+    let flags: [&[&str]; 5] = [
+        &[],
+        &["--force"],
+        &["--kill-running-job"],
+        &["--bypass-github-unauthorized"],
+        &["--force", "--kill-running-job"],
+    ];
+    for flags in flags {
+        for typed in [NAME, "small-l0", "SMALL-L0-0", "", "y"] {
+            let expected = if flags.is_empty() { typed == "y" } else { typed == NAME };
+            let mut answers = vec![recorded("show"), recorded("delete_dry_run")];
+            answers.extend(expected.then(|| recorded("delete")));
+            let line = ["delete", NAME, "--by", "mira", "--reason", "old image"];
+            let line: Vec<&str> = line.iter().chain(flags).copied().collect();
+            let end = says(answers, &[typed]).run(&line);
+            let is_sent = end.contains("exit 0");
+            assert_eq!(is_sent, expected, "{flags:?}, typed {typed:?}: {end}");
+        }
+    }
+}
+
+#[test]
+fn a_reason_is_checked_before_anything_is_asked() {
+    use clap::Parser as _;
+    let orders: [&[&str]; 4] = [
+        &["delete", NAME],
+        &["pause", "launches"],
+        &["pools", "apply", "a.yaml"],
+        &["pools", "restore", "2"],
+    ];
+    for order in orders {
+        for (reason, is_right) in [("", false), ("  x   ", false), ("four", false), ("fives", true)]
+        {
+            let line = [&["muster"], order, &["--reason", reason]].concat();
+            let read = muster_cli::args::Muster::try_parse_from(line);
+            assert_eq!(read.is_ok(), is_right, "{order:?} {reason:?}");
+        }
+    }
 }
 
 #[test]
@@ -151,7 +196,7 @@ fn every_name_finds_its_job_or_instance() {
     };
     let run = json!({ "repository": { "id": 1 } });
     let of_run = json!({ "jobs": [{ "id": 2 }, { "id": 3 }] });
-    let gone = || refused("not_found", "job 1/3 is not on record");
+    let gone = || refused("not_found", "job 1/3 has no record");
     let mut claimed = job.clone();
     claimed["job"]["claim"] = json!(NAME);
     told(
@@ -183,6 +228,25 @@ fn every_name_finds_its_job_or_instance() {
             (Fake::of([]), vec!["explain", "https://github.com/acme/web/pull/7"]),
         ],
     );
+}
+
+/// GitHub returns a hundred jobs per page.
+#[test]
+fn a_run_has_all_its_jobs() {
+    let page = |ids: std::ops::Range<u64>| {
+        let jobs: Vec<Value> = ids.map(|id| json!({ "id": id })).collect();
+        Some(json!({ "jobs": jobs }))
+    };
+    for (pages, last) in
+        [(vec![0..99], 98), (vec![0..100, 0..0], 99), (vec![0..100, 100..101], 100)]
+    {
+        let run = Some(json!({ "repository": { "id": 1 } }));
+        let github = std::iter::once(run).chain(pages.into_iter().map(page)).collect();
+        let world = Fake { github, ..Fake::of([none()]) };
+        let told = world.run(&["show", "https://github.com/acme/web/actions/runs/9"]);
+        assert!(told.contains(&format!("1/{},", last - 1)), "{told}");
+        assert!(told.contains(&format!("1/{last}\n")), "{told}");
+    }
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! Every page at two widths, and for a pipe.
 
-use muster_cli::page::Screen;
-use muster_cli::views::{
-    self, costs, instances, jobs, lines, orders, phases, pools, status, waits,
-};
-use muster_control::admin::answers::{
+use muster_api::answers::{
     AdoptedJobs, AppliedPools, AuditList, CostsList, DeleteDryRun, ExplainedInstance, ExplainedJob,
     InstanceList, JobList, LineList, OrderedDelete, Overview, PhaseList, PoolsHistory,
     ShownInstance, ShownPools, StackStatus, SwitchedNow, WaitsList,
 };
-use muster_control::admin::wants::{Facts, wants};
-use muster_domain::launch::trouble::Trouble;
+use muster_cli::page::Screen;
+use muster_cli::views::{
+    self, costs, instances, jobs, lines, orders, phases, pools, status, waits,
+};
+use muster_control::admin::findings::{Facts, findings};
+use muster_domain::launch::record::trouble::Trouble;
 use muster_domain::time::{Seconds, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,24 +52,24 @@ fn status_shows_the_pools_and_what_is_wrong() {
     let page = |told: &StackStatus, _, screen| of_status(told, screen);
     looks("status", recorded("status"), page);
     looks("status_quiet", recorded("status_quiet"), page);
-    looks("status_busy", with_wants(drawn("status")), page);
+    looks("status_busy", with_findings(drawn("status")), page);
     let mut deaf = recorded("status_quiet");
-    deaf["app"] = recorded("status_without_github");
-    looks("status_without_github", with_wants(deaf), page);
+    deaf["findings"] = recorded("status_without_github");
+    looks("status_without_github", deaf, page);
 }
 
 fn of_status(told: &StackStatus, screen: Screen) -> String {
-    status::page(&told.overview, told.app.as_ref(), "us-east-1", screen)
+    status::page(&told.overview, "us-east-1", screen)
 }
 
 /// An answer that nobody recorded, with what the function would say of it.
-fn with_wants(answer: Value) -> Value {
+pub(crate) fn with_findings(answer: Value) -> Value {
     let mut told: StackStatus = read(answer);
     let troubles: Vec<Trouble> =
         told.entities.iter().flat_map(|entity| entity.troubles.clone()).collect();
-    told.overview.wants = wants(&Facts {
+    told.overview.findings = findings(&Facts {
         overview: &told.overview,
-        app: told.app.as_ref(),
+        app: None,
         failing: &[],
         foreign: &[],
         troubles: &troubles,
@@ -206,7 +206,7 @@ fn a_shown_file_is_a_pool_file() {
     for name in ["pools", "pools_of_parameters"] {
         let shown: ShownPools = read(recorded(name));
         let text = pools::file(&shown);
-        assert_eq!(muster_yaml::read(&text).expect("YAML"), shown.file, "{text}");
+        assert_eq!(muster_api::yaml::read(&text).expect("YAML"), shown.file, "{text}");
     }
 }
 

@@ -360,8 +360,28 @@ fn dead_letters_are_counted_shown_and_sent_back() {
             (Fake::aws(back()[..2].to_vec()), vec!["dead-letters", "jobs", "--redrive"]),
             (Fake::aws([queues(), attributes(0, 0)]), vec!["dead-letters", "jobs", "--redrive"]),
             (Fake::aws([Ok(json!({}))]), vec!["dead-letters"]),
+            // The queues are on the second page of the account's.
+            (
+                Fake::aws(
+                    [Ok(json!({ "QueueUrls": [], "NextToken": "2" }))].into_iter().chain(three()),
+                ),
+                vec!["dead-letters"],
+            ),
         ],
     );
+}
+
+/// Six receives of ten messages would show more than fifty: the last one is not made.
+#[test]
+fn fifty_dead_letters_are_shown_at_most() {
+    let names: Vec<String> = (0..60).map(|n| n.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let given_back = (0..5).map(|_| Ok(json!({})));
+    let received = names.chunks(10).take(5).map(received);
+    let answers = [queues(), attributes(60, 0)].into_iter().chain(received).chain(given_back);
+    let shown = Fake::aws(answers).run(&["dead-letters", "jobs", "--show"]);
+    assert_eq!(shown.matches("ReceiveMessage").count(), 5, "{shown}");
+    assert!(shown.contains("1/49") && shown.contains("exit 0"), "{shown}");
 }
 
 #[test]
@@ -529,16 +549,18 @@ fn queues_with(jobs: u32, stopped: Option<usize>, log: &[Value]) -> Vec<Answer> 
     let mut all = vec![Ok(json!({ "QueueUrls": urls }))];
     all.extend((0..5).map(concurrency));
     all.extend([count(jobs), count(0), count(0)]);
-    all.extend((jobs > 0).then(|| events(log)));
+    if jobs > 0 {
+        all.extend([events(log), events(&[])]);
+    }
     all
 }
 
 #[test]
 fn status_and_explain_say_why_events_stay_in_the_queue() {
-    let denied = json!({ "level": "ERROR", "message": "failed to record a job event; it comes again",
+    let denied = json!({ "level": "ERROR", "message": "failed to record a job event; it is retried",
         "error": "table unavailable: GetItem: AccessDeniedException: not authorized to perform dynamodb:GetItem" });
     let failing = || queues_with(3, None, &[event("1", 20, &denied)]);
-    let gone = || refused("not_found", "job 1/2 is not on record: its webhook never arrived");
+    let gone = || refused("not_found", "job 1/2 has no record: its webhook event never arrived");
     let asked = |answer: Value, services: Vec<Answer>| Fake {
         answers: [answer].into(),
         ..Fake::aws(services)

@@ -62,8 +62,12 @@ pub(crate) fn resources(all: &[(&str, &str)]) -> Answer {
     Ok(json!({ "ListStackResourcesResult": { "StackResourceSummaries": all.collect::<Vec<_>>() } }))
 }
 
-/// The default network, in two zones, of an account that runs 1,000 functions at once.
-fn network() -> [Answer; 4] {
+/// The default network, in two zones, and the limits of an old account.
+fn network() -> Vec<Answer> {
+    [&networks()[..], &account(1_000, 640.0)].concat()
+}
+
+fn networks() -> [Answer; 3] {
     let subnet = |id: &str, zone: &str| json!({ "subnetId": id, "vpcId": "vpc-0f3a", "availabilityZone": zone, "mapPublicIpOnLaunch": "true" });
     let route =
         json!({ "destinationCidrBlock": "0.0.0.0/0", "gatewayId": "igw-1", "state": "active" });
@@ -74,13 +78,15 @@ fn network() -> [Answer; 4] {
         ),
         Ok(json!({ "routeTableSet": [
             { "vpcId": "vpc-0f3a", "associationSet": [{ "main": "true" }], "routeSet": [route] }] })),
-        account(1_000),
     ]
 }
 
-fn account(free: u64) -> Answer {
+/// An account's concurrency, and its quota of vCPUs in each market.
+fn account(free: u64, vcpus: f64) -> [Answer; 6] {
     let limit = json!({ "ConcurrentExecutions": free, "UnreservedConcurrentExecutions": free });
-    Ok(json!({ "AccountLimit": limit }))
+    let quota = || Ok(json!({ "Quota": { "Value": vcpus } }));
+    let plan = service("freetier:GetAccountPlanState", "ResourceNotFoundException", "no plan");
+    [who(), Ok(json!({ "AccountLimit": limit })), Ok(json!({})), quota(), quota(), plan]
 }
 
 pub(crate) fn ended(is_good: bool, said: &str) -> Option<Ended> {
@@ -111,9 +117,9 @@ fn fresh(services: Vec<Answer>, child: Vec<Option<Ended>>) -> Fake {
     }
 }
 
-/// The same in a new account, which runs ten functions at once.
+/// The same in a new account, which runs ten functions and four machines at once.
 fn small_account(mut services: Vec<Answer>) -> Vec<Answer> {
-    services[3] = account(10);
+    services.splice(3..9, account(10, 5.0));
     services
 }
 
@@ -126,7 +132,7 @@ fn deploys() -> (Vec<Answer>, Vec<Option<Ended>>) {
         stack("CREATE_COMPLETE"),
         resources(&[("Api", "CREATE_COMPLETE"), ("InstanceRole", "CREATE_COMPLETE")]),
     ];
-    let services = [network().to_vec(), services.to_vec()].concat();
+    let services = [network(), services.to_vec()].concat();
     (services, vec![None, None, None, ended(true, "done")])
 }
 
@@ -304,32 +310,33 @@ fn what_goes_wrong_has_one_reason() {
         ),
         Ok(json!({ "subnetSet": null })),
         service("ec2:DescribeRouteTables", "UnauthorizedOperation", "You are not authorized"),
-        service("lambda:GetAccountSettings", "AccessDeniedException", "You are not authorized"),
     ];
-    let [vpcs, subnets, routes, _] = network();
-    let no_settings = [vpcs, subnets, routes, no_vpc[3].clone()];
+    let no_vpc = [&no_vpc[..], &account(1_000, 640.0)].concat();
+    // Whoever may deploy need not be able to read the account's limits.
+    let denied = service("lambda:GetAccountSettings", "AccessDeniedException", "not authorized");
+    let no_settings = [&networks()[..], &vec![denied; 6]].concat();
     told(
         "run_setup_failures",
         [
             (
                 stopped(
-                    [network().to_vec(), seen(), vec![events]].concat(),
+                    [network(), seen(), vec![events]].concat(),
                     vec![None, ended(false, "")],
                     9,
                 ),
                 yes(),
             ),
-            (stopped(network().into(), vec![ended(false, error)], 9), yes()),
-            (stopped(network().into(), vec![None], 1), yes()),
-            (stopped(no_vpc.into(), vec![], 9), yes()),
-            (stopped(no_settings.into(), vec![], 9), vec!["setup", "--user", "--by", "mira"]),
+            (stopped(network(), vec![ended(false, error)], 9), yes()),
+            (stopped(network(), vec![None], 1), yes()),
+            (stopped(no_vpc, vec![], 9), yes()),
+            (stopped(no_settings, vec![], 9), vec!["setup", "--user", "--by", "mira"]),
             (Fake { files: &[], ..stopped(vec![], vec![], 9) }, yes()),
-            (stopped(network().into(), vec![], 9), vec!["setup", "--user", "--by", "mira"]),
+            (stopped(network(), vec![], 9), vec!["setup", "--user", "--by", "mira"]),
             (stopped(vec![], vec![], 9), vec!["setup", "--yes", "--by", "mira"]),
             (Fake::aws([who(), stack("ROLLBACK_COMPLETE")]), yes()),
             (Fake::aws([service("sts:GetCallerIdentity", "AccessDenied", "no")]), yes()),
             (
-                Fake { says: ["n"].into(), ..stopped(network().into(), vec![], 9) },
+                Fake { says: ["n"].into(), ..stopped(network(), vec![], 9) },
                 vec![
                     "setup", "--user", "--by", "mira", "--vpc", "vpc-0f3a", "--max", "1", "--mail",
                     "a@b",
@@ -463,5 +470,8 @@ fn whoever_stops_it_hears_where_it_goes_on() {
     let code = child.wait().expect("an end").code();
     std::fs::remove_dir_all(&folder).expect("a folder");
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.ends_with("Stopped. muster setup goes on from \"deployment\".\n"), "{said}");
+    assert!(
+        said.ends_with("Stopped. Run muster setup to continue from \"deployment\".\n"),
+        "{said}"
+    );
 }

@@ -1,7 +1,7 @@
 //! `muster simulate`: its page, and what it does with lines and files.
 
 use muster_cli::page::Screen;
-use muster_cli::simulate::{Field, Figures, Row, Told, Tried};
+use muster_cli::simulate::{Field, Figures, Simulation, TrialRow, Tried};
 use muster_cli::views::simulate::page;
 use muster_domain::time::Time;
 use muster_domain::usage::Date;
@@ -15,8 +15,8 @@ fn figures(money: u64, waits: [u64; 3]) -> Figures {
     Figures { money, p50, p95, p99, machines: 15_312, ..Figures::default() }
 }
 
-fn told() -> Told {
-    let row = |(value, money, waits, is_unbeaten)| Row {
+fn told() -> Simulation {
+    let row = |(value, money, waits, is_unbeaten)| TrialRow {
         value,
         figures: figures(money, waits),
         is_unbeaten,
@@ -28,7 +28,7 @@ fn told() -> Told {
         (5, 255_400_000, [2_700, 4_000, 4_100], false),
     ];
     let day = |text: &str| -> Date { text.parse().expect("a day") };
-    Told {
+    Simulation {
         from: day("2026-10-27"),
         to: day("2026-11-25"),
         pool: None,
@@ -51,7 +51,7 @@ fn told() -> Told {
 
 #[test]
 fn the_model_stands_beside_what_was_and_other_pools_below() {
-    let doubted = Told {
+    let doubted = Simulation {
         applied_at: Some(NOW),
         off: vec![("dollars", 12), ("p95", 4_100)],
         gone: vec!["old".parse().expect("a name")],
@@ -60,7 +60,7 @@ fn the_model_stands_beside_what_was_and_other_pools_below() {
         broken: vec![("min_idle=1".to_owned(), "I8: job 7 is still queued".to_owned())],
         ..told()
     };
-    let alone = Told { tried: None, new: None, pool: "gpu".parse().ok(), ..told() };
+    let alone = Simulation { tried: None, new: None, pool: "gpu".parse().ok(), ..told() };
     let (wide, narrow) =
         (Screen { width: Some(120), colour: false }, Screen { width: Some(80), colour: false });
     let shown = [
@@ -148,7 +148,7 @@ fn what_cannot_be_replayed_is_said() {
     let mut nobodys = pools();
     nobodys["file"]["pools"][0].as_object_mut().expect("a pool").remove("entity");
     for (fake, line, said) in [
-        (Fake::of([none]), "simulate", "No job has ended in this time."),
+        (Fake::of([none]), "simulate", "No jobs ended in this period."),
         (with("{", vec![]), "simulate --lines a.jsonl", "a.jsonl, line 1: "),
         (with("pools: [", vec![]), "simulate --pools a.yaml", "a.yaml has "),
         (
@@ -164,7 +164,7 @@ fn what_cannot_be_replayed_is_said() {
         (
             Fake::of([lines(0, None), nobodys, recorded("overview")]),
             "simulate --try min_idle=1",
-            "small keeps no runner idle: it has no entity",
+            "small cannot keep runners idle: it has no entity",
         ),
         (
             Fake::of([lines(0, None), pools(), recorded("overview")]),

@@ -1,8 +1,8 @@
-//! The admin Lambda: invoked directly, with IAM as its door.
+//! The admin Lambda. It is invoked directly; IAM controls access to it.
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::config::AdminConfig;
-use muster_control::admin::{Reply, answer};
+use muster_control::admin::answer;
 use muster_control::context::Context;
 use muster_stack::{Stack, configure};
 use serde_json::Value;
@@ -17,8 +17,8 @@ async fn main() -> Result<(), Error> {
     let context = Context::new(table, queue, &compute, &github, settings);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| async move {
         let now = muster_aws::clock::now();
-        // Boxed, so that the compiler computes the pass's layout by itself.
-        Ok::<Reply, Error>(Box::pin(answer(context, muster_yaml::read, event.payload, now)).await)
+        // Boxed, so that the compiler computes the pass's layout separately.
+        Ok::<_, Error>(Box::pin(answer(context, event.payload, now)).await)
     }))
     .await
 }

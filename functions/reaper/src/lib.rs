@@ -1,4 +1,4 @@
-//! The reaper Lambda: on its schedule, the sweep; from the reap queue, one pass per message.
+//! The reaper Lambda: runs the sweep on its schedule, and one pass per message of the reap queue.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -9,33 +9,33 @@ use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::app_owner::AppOwner;
 use muster_control::app_watch::AppWatch;
-use muster_control::causes::with_causes;
 use muster_control::context::{Context, Ports};
 use muster_control::jobs::recover::{Recover, RecoveryReport};
 use muster_control::launches::pass::last_call;
 use muster_control::metrics::Measure;
-use muster_control::notices::Notifier;
+use muster_control::notifier::Notifier;
 use muster_control::ports::{Compute, Directory, PriceList, Receiver};
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_control::sums::{PriceWatch, RollUp};
+use muster_domain::causes::with_causes;
 use muster_domain::ids::MachineId;
 use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What an invocation answers and counts.
+/// The result of an invocation.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The answer to Lambda.
+    /// The response to Lambda.
     pub response: Value,
-    /// For CloudWatch.
+    /// Metrics for CloudWatch.
     pub measures: Vec<Measure>,
 }
 
-/// What invokes the reaper.
+/// The source of an invocation.
 #[derive(Debug, PartialEq, Eq)]
 enum Trigger {
     /// The reap queue.
@@ -45,7 +45,7 @@ enum Trigger {
 }
 
 impl Trigger {
-    /// An SQS batch has `Records`, the schedule's event has not.
+    /// Detects the source: an SQS batch has `Records`, the schedule's event does not.
     fn of(event: &Value) -> anyhow::Result<Self> {
         if event.get("Records").is_some() {
             return Ok(Self::Batch);
@@ -59,11 +59,12 @@ impl Trigger {
     }
 }
 
-/// Handles either trigger, in a context with the settings of the parameters. `deadline` is when
-/// Lambda stops the invocation; `receiver` is told notices.
+/// Handles either trigger, in a context with the settings from the stack's parameters. `deadline`:
+/// when Lambda stops the invocation; `receiver`: where notifications are sent.
 ///
 /// # Errors
-/// When the event is neither, or the sweep cannot read the set of pools.
+///
+/// If the event is neither, or the sweep cannot read the set of pools.
 pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     context: Context<'_, P>,
     receiver: &impl Receiver,
@@ -71,7 +72,7 @@ pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     deadline: Time,
     now: impl Fn() -> Time,
 ) -> anyhow::Result<Outcome> {
-    // Boxed, so that the compiler computes a pass's layout by itself.
+    // Boxed, so that the compiler computes a pass's layout separately.
     match Trigger::of(&event)? {
         Trigger::Batch => {
             Box::pin(batch(context, serde_json::from_value(event)?, deadline, now)).await
@@ -80,7 +81,7 @@ pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     }
 }
 
-/// What a tick keeps for its answer and its metrics, however long GitHub and EC2 take.
+/// Time reserved for the response and the metrics, however slow GitHub and EC2 are.
 const LAST: Seconds = Seconds(5);
 
 async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
@@ -98,7 +99,8 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     let orphans = std::mem::take(&mut report.ledger);
     tracing::info!(?report, silent = silent.len(), orphans = orphans.len(), "sweep finished");
     let left = (deadline - LAST).since(now());
-    // Side by side: neither waits for the other's service, and the gauges for neither.
+    // Concurrent, so that no task waits for a different task's service, and the gauges wait for no
+    // task.
     let until = last_call(begun, deadline);
     let inquiry = RefCell::new(RecoveryReport::default());
     let recover = Recover { context, clock: &now, until, report: &inquiry };
@@ -110,26 +112,28 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
         sums(context, &report.kinds, left, &now),
         in_time(left, tell(context, receiver, &now)),
     );
-    // Where GitHub takes too long, the next sweep asks again.
+    // If GitHub is too slow, the next sweep tries again.
     if let Some(Err(error)) = owned {
-        tracing::error!(error = with_causes(&error), "failed to note whose the App is");
-        report.problems.push("whose the App is".to_owned());
+        tracing::error!(error = with_causes(&error), "failed to record the App's owner");
+        report.problems.push("the App's owner".to_owned());
     }
     let mut inquiry = inquiry.into_inner();
     if recovered.is_none() {
         inquiry.problems.push("GitHub takes too long; the next sweep continues".to_owned());
     }
     let ended = ended.unwrap_or_else(|| LedgerReport {
-        problems: vec!["EC2 takes too long; the next sweep goes on with the orphans".to_owned()],
+        problems: vec!["EC2 takes too long; the next sweep continues with the orphans".to_owned()],
         ..LedgerReport::default()
     });
-    // No alarm watches it: who is silent delays nothing.
+    // Not covered by an alarm: a silent receiver delays no other work.
     let untold: Vec<String> = untold.flatten().into_iter().collect();
-    tracing::info!(
-        ?inquiry,
-        ?ended,
-        "asked GitHub for what was lost, and worked the orphan ledger"
-    );
+    if (&inquiry, &ended) != (&RecoveryReport::default(), &LedgerReport::default()) {
+        tracing::info!(
+            ?inquiry,
+            ?ended,
+            "queried GitHub for lost jobs and processed the orphan ledger"
+        );
+    }
     let problems =
         [report.problems.as_slice(), &inquiry.problems, &ended.problems, &sums, &untold].concat();
     let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
@@ -138,8 +142,7 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     Ok(Outcome { response, measures })
 }
 
-/// What machines cost and how long jobs waited: no alarm watches it.
-/// What is wrong, if anything is.
+/// Updates prices and rolls up days of usage. Returns the problems; no alarm covers them.
 async fn sums<P: Ports<Compute: PriceList>>(
     context: Context<'_, P>,
     kinds: &BTreeSet<Arc<str>>,
@@ -153,7 +156,7 @@ async fn sums<P: Ports<Compute: PriceList>>(
     match learned {
         Some(Ok(untold)) => problems.extend(untold),
         Some(Err(error)) => problems.push(format!("prices: {}", with_causes(&error))),
-        None => problems.push("prices take too long; the next sweep asks again".to_owned()),
+        None => problems.push("prices take too long; the next sweep tries again".to_owned()),
     }
     match rolled_up {
         Some(Ok(_)) => {}
@@ -175,12 +178,13 @@ async fn tell<P: Ports<Github: Directory>>(
     }
     let notifier = Notifier { context, receiver };
     let error = notifier.tell(now()).await.err()?;
-    tracing::error!(error = with_causes(&error), "failed to tell notices");
+    tracing::error!(error = with_causes(&error), "failed to send notifications");
     Some(format!("notices: {}", with_causes(&error)))
 }
 
-/// Stopped in the middle, as by a crash: what was done is on record, and the next tick goes on. Its
-/// own count is lost, and not what the sweep has found, which the alarms watch.
+/// Runs work with a time limit. Work that is stopped, as by a crash, keeps what it has recorded,
+/// and the next tick continues. Only its own counts are lost, not the sweep's, which the alarms
+/// use.
 async fn in_time<R>(left: Seconds, work: impl Future<Output = R>) -> Option<R> {
     tokio::time::timeout(Duration::from_secs(left.0.into()), work).await.ok()
 }
@@ -210,7 +214,7 @@ async fn batch<P: Ports>(
             }
         }
     }
-    // A retry cannot help a message that cannot be read, so it counts as failing at once.
+    // An unreadable message counts as failing immediately, because a retry cannot help.
     let unreadable = Measure::failing(response.batch_item_failures.len());
     let report = Batch { context }.run(&messages, deadline, &now).await;
     for (id, _) in ids.into_iter().zip(&report.acked).filter(|(_, acked)| !**acked) {
@@ -231,7 +235,7 @@ fn received(record: SqsMessage) -> Result<Received, MessageError> {
     Ok(Received::new(message, &id, receives, record.receipt_handle.unwrap_or_default()))
 }
 
-/// The `detail-type` of EC2's spot notice.
+/// The `detail-type` of EC2's Spot interruption notice.
 const SPOT_WARNING: &str = "EC2 Spot Instance Interruption Warning";
 
 /// EventBridge's envelope, as EC2's rules deliver it.
@@ -254,7 +258,7 @@ struct Detail {
     state: Option<String>,
 }
 
-/// A message that is neither ours nor one of EC2's events.
+/// A message that is neither Muster's own nor an EC2 event.
 #[derive(Debug, thiserror::Error)]
 enum MessageError {
     #[error(transparent)]
@@ -263,7 +267,7 @@ enum MessageError {
     Source(String),
 }
 
-/// A message of our own, or one of EC2's events.
+/// Reads a message: Muster's own or an EC2 event.
 fn read(record: &SqsMessage) -> Result<ReapMessage, MessageError> {
     let body = record.body.as_deref().unwrap_or_default();
     if let Ok(message) = serde_json::from_str(body) {
@@ -277,7 +281,7 @@ fn read(record: &SqsMessage) -> Result<ReapMessage, MessageError> {
         SPOT_WARNING => SPOT_INTERRUPTION.to_owned(),
         _ => envelope.detail.state.unwrap_or(envelope.detail_type),
     };
-    // Nothing is decided by it: one that cannot be read is none.
+    // An unreadable time counts as absent, because no decision depends on it.
     let at = envelope.time.and_then(|time| time.parse().ok());
     Ok(ReapMessage::MachineChanged { machine: envelope.detail.instance_id, what, at })
 }

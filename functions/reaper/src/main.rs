@@ -1,4 +1,4 @@
-//! Wires the reaper Lambda.
+//! Entry point of the reaper Lambda.
 
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use muster_aws::clock;

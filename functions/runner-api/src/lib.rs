@@ -1,7 +1,6 @@
-//! The runner-api Lambda: what a machine asks, signed with its instance role.
+//! The runner-api Lambda: handles machines' requests, which are signed with their instance role.
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
-use muster_control::causes::with_causes;
 use muster_control::context::{Context, Wired};
 use muster_control::metrics::{Measure, Metric};
 use muster_control::ports::{Github, Queue, Table};
@@ -9,20 +8,21 @@ use muster_control::runner_api::{
     Configuration, Hindrance, MachineReport, Reported, RunnerApi, RunnerApiError, look,
 };
 use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
+use muster_domain::causes::with_causes;
+use muster_domain::ec2::Arch;
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{AfterEnd, Ages, ReportError, StartReport};
-use muster_domain::pool::Arch;
 use muster_domain::time::Time;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The version of requests and answers.
+/// The version of requests and responses.
 const VERSION: u64 = 1;
-/// Longest log a failed boot may leave in the record, bytes.
+/// Maximum length of a failed boot's log in the record, in bytes.
 const MAX_LOG: usize = 4096;
 
-/// A report as the boot script and the hooks send it.
+/// A report from the boot script or the hooks.
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum Event {
@@ -45,6 +45,8 @@ enum Event {
     },
     Exited {
         #[serde(default)]
+        runner_name: String,
+        #[serde(default)]
         code: i32,
     },
     BootFailed {
@@ -56,21 +58,21 @@ enum Event {
 /// A request for a configuration.
 #[derive(Default, Deserialize)]
 struct Register {
-    /// The machine's processors, `x64` or `arm64`. Machines of an older launch template do not tell,
-    /// and take no other agent than their own.
+    /// The machine's architecture, `x64` or `arm64`. Machines of an older launch template do not
+    /// report it, and always use their own agent.
     #[serde(default)]
     arch: Option<String>,
-    /// The version of the agent that it has.
+    /// The version of its agent.
     #[serde(default)]
     agent: Option<String>,
-    /// How long ago the machine got how far, in seconds. Machines of an older launch template do not
-    /// tell.
+    /// How long ago the machine reached each boot phase, in seconds. Machines of an older launch
+    /// template do not report this.
     #[serde(default)]
     ages: RegisterAges,
 }
 
 impl Register {
-    /// A version that cannot be read is none that would be known to GitHub.
+    /// Returns the report about the agent. An unreadable version counts as unknown to GitHub.
     fn agent(&self) -> Option<AgentReport> {
         let version = self.agent.as_deref().and_then(|text| text.parse().ok());
         let arch = [Arch::X64, Arch::Arm64]
@@ -80,7 +82,7 @@ impl Register {
     }
 }
 
-/// Since the kernel and the supervisor began, and since the agent has been there.
+/// Time since the kernel and the supervisor started, and since the agent was installed.
 #[derive(Default, Deserialize)]
 struct RegisterAges {
     kernel: Option<f64>,
@@ -90,24 +92,24 @@ struct RegisterAges {
 
 impl From<RegisterAges> for Ages {
     fn from(RegisterAges { kernel, supervisor, agent }: RegisterAges) -> Self {
-        // What is no span saturates.
+        // The cast saturates values that are not valid durations.
         let millis = |age: Option<f64>| age.map(|seconds| (seconds * 1000.0).round() as u32);
         Self { running: millis(kernel), booted: millis(supervisor), prepared: millis(agent) }
     }
 }
 
-/// What a machine asks.
+/// A machine's request.
 enum Request {
     Configuration(Option<AgentReport>, Ages),
     Report(MachineReport),
 }
 
-/// What an invocation answers and counts.
+/// The result of an invocation.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The answer to the machine.
+    /// The response to the machine.
     pub response: ApiGatewayV2httpResponse,
-    /// For CloudWatch.
+    /// Metrics for CloudWatch.
     pub measures: Vec<Measure>,
 }
 
@@ -117,8 +119,8 @@ impl From<ApiGatewayV2httpResponse> for Outcome {
     }
 }
 
-/// Handles a request, in a context with the settings of the parameters. `instance_role` is the id
-/// (`AROA…`) of the stack's instance role; a pool may have one of its own.
+/// Handles a request, in a context with the settings from the stack's parameters. `instance_role`:
+/// the ID (`AROA…`) of the stack's instance role; a pool may have a different one.
 pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     context: Context<'_, W>,
     instance_role: &str,
@@ -144,7 +146,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
             return answer(400, &why).into();
         }
     };
-    // Boxed, so that the compiler computes the pass's layout by itself.
+    // Boxed, so that the compiler computes the pass's layout separately.
     let result = Box::pin(act(context, role, &machine, &asked, now)).await;
     match result {
         Ok((body, measures)) => Outcome { response: answer(200, &body), measures },
@@ -157,7 +159,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     }
 }
 
-/// Hands out a configuration, or takes a report.
+/// Returns a configuration, or records a report.
 async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     context: Context<'_, W>,
     role: Option<&str>,
@@ -165,7 +167,11 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     asked: &Request,
     now: Time,
 ) -> Result<(Value, Vec<Measure>), RunnerApiError> {
-    let (settings, owner) = look(context.settings, context.table, machine).await?;
+    let report = match asked {
+        Request::Configuration(..) => None,
+        Request::Report(report) => Some(report),
+    };
+    let (settings, owner) = look(context.settings, context.table, machine, report).await?;
     let pass = RunnerApi { context: context.with(&settings), owner, role };
     match asked {
         Request::Configuration(agent, ages) => {
@@ -179,34 +185,35 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     }
 }
 
-/// Who signed a request.
+/// The signer of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Caller<'a> {
-    /// The id (`AROA…`) of the role.
+    /// The ID (`AROA…`) of the role.
     role: &'a str,
-    /// What its session is named after.
+    /// The machine that its session is named after.
     machine: MachineId,
 }
 
-/// The caller, or the answer that turns whoever is no machine away.
+/// Returns the caller, or the response that rejects a caller that is not a machine.
 fn admit(request: &ApiGatewayV2httpRequest) -> Result<Caller<'_>, Box<ApiGatewayV2httpResponse>> {
     let why = "only machines of this stack may call, signed with their instance role";
     let refusal = || answer(403, &problem("not_a_machine", why, Action::Shutdown));
     caller(request).ok_or_else(|| Box::new(refusal()))
 }
 
-/// The caller. The gateway has verified the signature. The trust policy of a machine's role lets only
-/// EC2 assume it, and EC2 names the session after the machine: so the session says who calls, if the
-/// role is the one that this machine was launched with. Only its record knows that.
+/// Returns the caller. The gateway has verified the signature. The trust policy of a machine's role
+/// lets only EC2 assume it, and EC2 names the session after the machine. So the session identifies
+/// the caller, provided that the role is the one that this machine was launched with, which its
+/// record contains.
 fn caller(request: &ApiGatewayV2httpRequest) -> Option<Caller<'_>> {
     let iam = request.request_context.authorizer.as_ref()?.iam.as_ref()?;
     let (role, session) = iam.user_id.as_deref()?.split_once(':')?;
-    // Roles alone: nobody hands out the id of a user.
+    // Only roles: the ID of a user is never accepted.
     let machine = session.parse().ok().filter(|_| role.starts_with("AROA"))?;
     Some(Caller { role, machine })
 }
 
-/// A report that cannot be read.
+/// The error for an unreadable report.
 #[derive(Debug, thiserror::Error)]
 enum ReportBodyError {
     #[error(transparent)]
@@ -237,12 +244,12 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyEr
             }
         }
         Event::JobCompleted { runner_name } => MachineReport::JobCompleted { runner: runner_name },
-        Event::Exited { code } => MachineReport::Exited { code },
+        Event::Exited { runner_name, code } => MachineReport::Exited { runner: runner_name, code },
         Event::BootFailed { log } => MachineReport::BootFailed { log: last(&log, MAX_LOG) },
     })
 }
 
-/// The last `most` bytes, whole characters only.
+/// Returns the last `most` bytes, cut to whole characters.
 fn last(text: &str, most: usize) -> String {
     let mut start = text.len().saturating_sub(most);
     while !text.is_char_boundary(start) {
@@ -251,7 +258,7 @@ fn last(text: &str, most: usize) -> String {
     text[start..].to_owned()
 }
 
-/// A report was taken; of an end, what comes after it.
+/// Builds the response to a report; after the agent's end, with the machine's next step.
 fn taken(after: AfterEnd) -> Value {
     let mut body = json!({ "version": VERSION });
     match after {
@@ -274,7 +281,7 @@ fn configuration(config: &Configuration) -> Value {
     })
 }
 
-/// An address and its digest; neither where the machine finds the newest by itself.
+/// Builds an agent's URL and digest; empty if the machine should find the newest itself.
 fn agent(offer: &AgentOffer) -> Value {
     match offer {
         AgentOffer::Newest => json!({}),
@@ -284,7 +291,7 @@ fn agent(offer: &AgentOffer) -> Value {
     }
 }
 
-/// What the machine is to do.
+/// The action that the machine must take.
 enum Action {
     Shutdown,
     Retry(u32),
@@ -328,8 +335,8 @@ fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGate
     }
 }
 
-/// The status of an answer that has the machine retry. Never 5xx, which the alarm api-5xx counts as
-/// failures of the function, and 429 only for a rate limit.
+/// Returns the status of a response that makes the machine retry. Never 5xx, which the alarm
+/// api-5xx counts as failures of the function; 429 only for a rate limit.
 const fn status(hindrance: Hindrance) -> i64 {
     match hindrance {
         Hindrance::NotKnownYet | Hindrance::Overtaken | Hindrance::RemovalPending => 425,
@@ -432,7 +439,7 @@ mod tests {
         );
         assert_eq!(
             read(include_str!("../../../events/runner-api-exited.json")),
-            MachineReport::Exited { code: 0 }
+            MachineReport::Exited { runner: runner(), code: 0 }
         );
         let boot_failed = read(include_str!("../../../events/runner-api-boot-failed.json"));
         let MachineReport::BootFailed { log } = boot_failed else { panic!("{boot_failed:?}") };

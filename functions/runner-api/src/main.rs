@@ -1,4 +1,4 @@
-//! Wires the runner-api Lambda.
+//! Entry point of the runner-api Lambda.
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use lambda_runtime::{Error, LambdaEvent, service_fn};

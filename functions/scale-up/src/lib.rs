@@ -1,30 +1,34 @@
-//! The scale-up Lambda. Batches of the jobs queue: folds the events into the tables and wakes the
-//! pools that they touch; it waits for no call of EC2. Of the launch queue: runs the launch pass of
-//! a pool. A queue only says that something happened; the tables say what to do.
+//! The scale-up Lambda. For batches of the jobs queue, it folds the events into the tables and
+//! wakes the affected pools, without waiting for any EC2 call. For messages of the launch queue, it
+//! runs the launch pass of a pool. A queue only reports that something happened; the tables
+//! determine what to do.
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use muster_control::causes::with_causes;
 use muster_control::context::{Context, Wired};
-use muster_control::jobs::batch::{JobsBatch, JobsReport, Received};
+use muster_control::jobs::batch::{JobsBatch, JobsReport};
 use muster_control::launches::wake_up::{WakeReport, WakeUp};
 use muster_control::metrics::Measure;
+use muster_control::ports::Received;
 use muster_control::ports::{Compute, Queue, Table};
+use muster_control::settings_cache::SettingsCache;
+use muster_domain::causes::with_causes;
 use muster_domain::message::{JobsMessage, WakePool};
 use muster_domain::time::Time;
 
-/// What an invocation answers and counts.
+/// The result of an invocation.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The messages that stay in the queue.
+    /// The messages to keep in the queue.
     pub response: SqsBatchResponse,
-    /// For CloudWatch.
+    /// Metrics for CloudWatch.
     pub measures: Vec<Measure>,
 }
 
-/// Handles a batch. `invocation` must be unique among invocations that may overlap: the request id.
-/// `deadline` is when Lambda stops it.
+/// Handles a batch. `invocation` must be unique among invocations that may overlap: the request ID.
+/// `deadline`: when Lambda stops the invocation. `cache`: what the function keeps between invocations.
 pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
     context: Context<'_, W>,
+    cache: &SettingsCache,
     event: SqsEvent,
     invocation: &str,
     deadline: Time,
@@ -32,7 +36,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
 ) -> Outcome {
     let messages: Vec<_> = event.records.into_iter().map(received).collect();
     let ids: Vec<String> = messages.iter().map(|received| received.id.clone()).collect();
-    // Each boxed, so that the compiler computes the pass's layout by itself.
+    // Boxed, so that the compiler computes the pass's layout separately.
     let (acked, measures) = match wake_up(messages) {
         Ok(wake) => {
             let pass = WakeUp { context, invocation, deadline, clock: &now };
@@ -40,7 +44,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
             (vec![acked], measures)
         }
         Err(messages) => {
-            let batch = JobsBatch { context, clock: &now };
+            let batch = JobsBatch { context, cache, clock: &now };
             let JobsReport { acked, measures } = Box::pin(batch.run(&messages)).await;
             (acked, measures)
         }
@@ -52,8 +56,8 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
     Outcome { response, measures }
 }
 
-/// The wake-up of the launch queue, which hands over one message at a time; anything else is a
-/// batch of the jobs queue.
+/// Returns the wake-up of the launch queue, which delivers one message at a time. Anything else is
+/// a batch of the jobs queue, returned as `Err`.
 fn wake_up(
     mut messages: Vec<Received<Option<JobsMessage>>>,
 ) -> Result<Received<WakePool>, Vec<Received<Option<JobsMessage>>>> {

@@ -1,4 +1,4 @@
-//! What a signed delivery asks for.
+//! The decision about a signed delivery.
 
 use crate::payload::{Delivery, Origin, cut, read_workflow_job};
 use muster_domain::job::JobStatus;
@@ -9,24 +9,25 @@ use crate::event::{Answer, Event, Value};
 /// What to do with a signed delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryDecision {
-    /// Nothing but to answer.
+    /// Only respond.
     Answer(Answer),
-    /// Queue this, then answer.
+    /// Queue this message, then respond.
     Enqueue(Box<JobsMessage>),
-    /// A job's event that cannot be read.
+    /// A job event that cannot be read.
     Unreadable {
-        /// What GitHub hears.
+        /// The response to GitHub.
         answer: Answer,
-        /// Where it comes from.
+        /// The repository and installation that it came from.
         origin: Origin,
-        /// What is wrong, without a word of the body.
+        /// The problem, without any part of the body.
         problem: String,
     },
 }
 
-/// Judges a delivery whose signature is valid. Which App it was sent for is not asked: the secret is
-/// this stack's own, so the signature has said it. A number that is compared besides could only be
-/// mistyped, and would answer 202 to deliveries that are lost then.
+/// Decides about a delivery whose signature is valid. It does not check the App that the delivery
+/// was sent for: the secret belongs to this stack only, so the signature proves that. An App ID to
+/// compare could only be mistyped, and the webhook would then answer 202 to deliveries that are
+/// lost.
 #[must_use]
 pub fn decide(event: &Event, body: &[u8]) -> DeliveryDecision {
     let headers = &event.headers;
@@ -54,16 +55,16 @@ fn job(event: &Event, body: &[u8]) -> DeliveryDecision {
             };
         }
     };
-    // Without labels it asks for nothing of ours. Later events count all the same: some of them
-    // leave out the labels of a job that we serve.
+    // Without labels, a job does not concern Muster. Later events are processed nevertheless: some
+    // of them omit the labels of a job that a pool serves.
     if job.labels.is_empty() && job.status <= JobStatus::Queued {
-        return DeliveryDecision::Answer(Answer::ignored("the job asks for no label"));
+        return DeliveryDecision::Answer(Answer::ignored("the job requests no label"));
     }
     let delivery = event.delivery().to_owned();
     DeliveryDecision::Enqueue(Box::new(JobsMessage::JobEvent { event: job, delivery }))
 }
 
-/// `application/json`, with or without parameters.
+/// Returns whether the type is `application/json`, with or without parameters.
 fn is_json(content_type: &Value) -> bool {
     let text = content_type.one().unwrap_or_default();
     let kind = text.split_once(';').map_or(text, |(kind, _)| kind);

@@ -1,7 +1,7 @@
-//! The gateway's event, as far as we read it, and the answer to it.
+//! The parts of the gateway's event that the webhook reads, and its response.
 //!
-//! Read by hand and not with `aws_lambda_events`: of a delivery's dozens of fields and headers we
-//! keep six, and two headers of the same name must not become one.
+//! Parsed manually rather than with `aws_lambda_events`: of a delivery's dozens of fields and
+//! headers only six are kept, and two headers with one name must not be merged.
 //!
 //! Source:
 //! docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
@@ -20,15 +20,15 @@ use serde::ser::{SerializeStruct, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// The largest body that is looked at, bytes. GitHub's job payloads have about 20 KB.
+/// Maximum size of an accepted body, in bytes. GitHub's job payloads have about 20 KB.
 pub const MAX_BODY: usize = 1 << 20;
-/// Longest delivery id or event name in our logs and messages.
+/// Maximum length of a delivery ID or event name in logs and messages.
 const MAX_WORD: usize = 64;
 
-/// A delivery, as the gateway hands it over. No `Debug`: the body is nobody's to print.
+/// A delivery from the gateway. Has no `Debug`, so that the body is never logged.
 #[derive(Default, Deserialize)]
 pub struct Event {
-    /// The headers that matter.
+    /// The relevant headers.
     #[serde(default)]
     pub headers: Headers,
     #[serde(default)]
@@ -37,19 +37,19 @@ pub struct Event {
     is_base64: bool,
 }
 
-/// What came of a body.
+/// The result of reading a body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// The bytes that GitHub signed.
     Raw(Cow<'a, [u8]>),
-    /// Over [`MAX_BODY`].
+    /// Larger than [`MAX_BODY`].
     TooLarge,
-    /// The gateway says base64, and it is not.
+    /// Marked as base64 by the gateway, but not valid base64.
     Undecodable,
 }
 
 impl Event {
-    /// The raw body. Its size is judged before anything is decoded.
+    /// Returns the raw body. Checks the size before decoding.
     #[must_use]
     pub fn body(&self) -> Body<'_> {
         let text = self.body.as_deref().unwrap_or_default();
@@ -68,14 +68,14 @@ impl Event {
         }
     }
 
-    /// GitHub's number of the delivery. Empty when it is missing or is no plain word: the signature
-    /// does not cover it.
+    /// Returns GitHub's ID of the delivery. Empty if it is missing or not a plain word: the
+    /// signature does not cover it.
     #[must_use]
     pub fn delivery(&self) -> &str {
         plain(self.headers.delivery.one())
     }
 
-    /// The event's name, likewise.
+    /// Returns the event's name, with the restrictions of [`Self::delivery`].
     #[must_use]
     pub fn github_event(&self) -> &str {
         plain(self.headers.event.one())
@@ -90,20 +90,20 @@ fn plain(text: Option<&str>) -> &str {
     text.filter(is_plain).unwrap_or_default()
 }
 
-/// A header's value.
+/// The value of a header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Value {
-    /// Not there.
+    /// The header is absent.
     #[default]
     Missing,
-    /// There once.
+    /// The header occurs once.
     One(String),
-    /// There more than once, in whatever case.
+    /// The header occurs more than once, in any case.
     Many,
 }
 
 impl Value {
-    /// The value, if there is exactly one.
+    /// Returns the value, if there is exactly one.
     #[must_use]
     pub fn one(&self) -> Option<&str> {
         match self {
@@ -120,22 +120,22 @@ impl Value {
     }
 }
 
-/// The headers that matter. Names are compared without regard to case.
+/// The relevant headers. Names are compared case-insensitively.
 #[derive(Debug, Default)]
 pub struct Headers {
-    /// `X-Hub-Signature-256`
+    /// `X-Hub-Signature-256`.
     pub signature: Value,
-    /// `X-GitHub-Event`
+    /// `X-GitHub-Event`.
     pub event: Value,
-    /// `X-GitHub-Delivery`
+    /// `X-GitHub-Delivery`.
     pub delivery: Value,
-    /// `Content-Type`
+    /// `Content-Type`.
     pub content_type: Value,
-    /// `Content-Length`
+    /// `Content-Length`.
     pub content_length: Value,
 }
 
-/// The name of a header that matters.
+/// The name of a relevant header.
 enum Name {
     Signature,
     Event,
@@ -159,7 +159,7 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// Compares in place: most headers of a delivery are not ours to keep.
+/// Compares names without allocating: most headers of a delivery are not kept.
 struct NameVisitor;
 
 impl Visitor<'_> for NameVisitor {
@@ -203,7 +203,7 @@ impl<'de> Visitor<'de> for HeadersVisitor {
         f.write_str("headers")
     }
 
-    /// `"headers": null`
+    /// Handles `"headers": null`.
     fn visit_unit<E>(self) -> Result<Headers, E> {
         Ok(Headers::default())
     }
@@ -220,7 +220,7 @@ impl<'de> Visitor<'de> for HeadersVisitor {
     }
 }
 
-/// A text; none for any other kind of value, which no gateway sends.
+/// A text. `None` for any other type of value, which no gateway sends.
 struct Text(Option<String>);
 
 impl<'de> Deserialize<'de> for Text {
@@ -230,14 +230,14 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// What GitHub hears, and shows in its delivery log.
+/// The response to GitHub, which shows it in its delivery log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// One of few words, for logs and metrics.
+    /// The outcome, one of a few words, for logs and metrics.
     pub outcome: &'static str,
-    /// A sentence for people.
+    /// The reason, as a sentence for people.
     pub reason: Cow<'static, str>,
 }
 
@@ -268,18 +268,19 @@ impl Answer {
         Self::new(400, "malformed", reason)
     }
 
-    /// A job's event that this version cannot read. Whatever the job waits for, nobody here knows.
+    /// The response to a job event that this version cannot read.
     pub(crate) fn unreadable(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, "unreadable", reason)
     }
 
-    /// The metric that counts such answers.
+    /// Returns the metric that counts such responses.
     #[must_use]
     pub fn metric(&self) -> Option<Metric> {
         (self.outcome == "unreadable").then_some(Metric::WebhooksUnreadable)
     }
 
-    /// The same for every reason: what was nearly right is nobody's business.
+    /// The response to an unsigned delivery. It is identical for every reason, so that it gives
+    /// attackers no hints.
     pub(crate) fn unsigned() -> Self {
         Self::new(401, "unsigned", "not signed by GitHub with this stack's webhook secret")
     }
@@ -297,9 +298,13 @@ impl Answer {
         )
     }
 
-    /// What went wrong is for the operator's log, not for strangers.
+    /// The response if the secret is unavailable. The cause is only for the operator's log.
     pub(crate) fn no_secret() -> Self {
-        Self::new(503, "failed", "the signature cannot be checked now; the function's log says why")
+        Self::new(
+            503,
+            "failed",
+            "the signature cannot be checked now; the function's log shows why",
+        )
     }
 
     pub(crate) fn not_queued() -> Self {
@@ -307,7 +312,7 @@ impl Answer {
     }
 }
 
-/// As the gateway wants it.
+/// Serializes in the gateway's format.
 impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let body = json!({"outcome": self.outcome, "reason": self.reason}).to_string();

@@ -1,18 +1,18 @@
-//! The webhook: the one door that strangers can knock at.
+//! The webhook: the only endpoint that is open to the public.
 //!
-//! It checks GitHub's signature over the raw bytes, reads the few fields that matter and puts a
-//! message of our own on the jobs queue: one call, no table. Everything else is somebody else's
-//! work, later.
+//! It checks GitHub's signature over the raw bytes, reads the few relevant fields and puts a
+//! message on the jobs queue: one call, and no table access. All other work is done later by other
+//! functions.
 //!
 //! | answer | when |
 //! |---|---|
-//! | 202 | queued, or knowingly ignored; the reason is in GitHub's delivery log |
+//! | 202 | queued, or deliberately ignored; the reason is in GitHub's delivery log |
 //! | 200 | `ping` |
-//! | 400 | signed, but not a payload that we can read; a job's is counted, has an alarm, and GitHub is asked for what is queued there |
-//! | 401 | not signed by GitHub: one body, whatever the reason |
-//! | 413 | over 1 MiB |
-//! | 415 | signed, but not JSON: the content_type of its webhook is not json |
-//! | 503 | signed or not cannot be told, or the queue did not take it: GitHub shows the delivery as failed |
+//! | 400 | signed, but not a readable payload; for a job event this raises an alarm, and Muster queries GitHub for queued jobs of that repository |
+//! | 401 | not signed by GitHub; the body is identical for every reason |
+//! | 413 | larger than 1 MiB |
+//! | 415 | signed, but not JSON: the webhook's content_type is not json |
+//! | 503 | the signature cannot be checked, or the queue did not accept the message: GitHub shows the delivery as failed |
 
 #![warn(missing_docs)]
 
@@ -21,8 +21,8 @@ mod event;
 pub mod payload;
 
 use muster_aws::secrets::{SecretError, WebhookSecret};
-use muster_control::causes::with_causes;
 use muster_control::ports::Queue;
+use muster_domain::causes::with_causes;
 use muster_domain::ids::Entity;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
@@ -31,13 +31,13 @@ pub use self::decide::{DeliveryDecision, decide};
 pub use self::event::{Answer, Body, Event, MAX_BODY, Value};
 use self::payload::Origin;
 
-/// Who can tell GitHub's signature from others.
+/// Verifies GitHub's signatures.
 #[expect(async_fn_in_trait, reason = "the function runs on one thread")]
 pub trait Signatures {
-    /// Whether `header` is GitHub's signature of `body`.
+    /// Returns whether `header` is GitHub's signature of `body`.
     ///
     /// # Errors
-    /// When that cannot be told: no secret is known.
+    /// If that cannot be determined, because no secret is known.
     async fn is_signed(
         &self,
         body: &[u8],
@@ -57,22 +57,22 @@ impl Signatures for WebhookSecret {
     }
 }
 
-/// What a delivery is handled with.
+/// The dependencies for handling a delivery.
 pub struct Webhook<S, Q> {
-    /// Checks signatures.
+    /// Verifies signatures.
     pub signatures: S,
-    /// Takes the messages.
+    /// The queue for messages.
     pub queue: Q,
 }
 
 impl<S: Signatures, Q: Queue> Webhook<S, Q> {
-    /// Answers a delivery. Logs one line about it; never its body, and nothing of it that is not
-    /// signed.
+    /// Responds to a delivery. Logs one line about it, which never contains the body or any
+    /// unsigned part.
     pub async fn handle(&self, event: &Event, now: Time) -> Answer {
         let LoggedAnswer { verified, job, origin, error, answer } = self.process(event, now).await;
         let github_event = verified.then(|| event.github_event());
-        // Neither the id nor the event's name is covered by the signature; both are cut to plain
-        // text.
+        // Neither the ID nor the event's name is covered by the signature; both are reduced to
+        // plain text.
         let delivery = event.delivery();
         match error {
             Some(error) => tracing::error!(
@@ -102,7 +102,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         let body = match event.body() {
             Body::Raw(body) => body,
             Body::TooLarge => return Answer::too_large().into(),
-            // Nothing can be checked over what cannot be decoded.
+            // A body that cannot be decoded has no verifiable signature.
             Body::Undecodable => return Answer::unsigned().into(),
         };
         match self.is_signed(&body, event, now).await {
@@ -128,13 +128,13 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
     async fn is_signed(&self, body: &[u8], event: &Event, now: Time) -> Result<bool, SecretError> {
         match &event.headers.signature {
             Value::One(header) => self.signatures.is_signed(body, Some(header), now).await,
-            // Two of them: we would have to choose which one to believe.
+            // With two signatures, it would be arbitrary which one to trust.
             Value::Missing | Value::Many => Ok(false),
         }
     }
 
-    /// Whatever is queued in the event's repository is asked for. Where that cannot be queued, GitHub
-    /// is to deliver the event again.
+    /// Queues a query for all queued jobs of the event's repository. If that fails, makes GitHub
+    /// redeliver the event.
     async fn have_asked(&self, event: &Event, origin: &Origin, answer: Answer) -> Answer {
         let Origin { repository: Some(repository), installation } = origin.clone() else {
             return answer;
@@ -166,12 +166,12 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
     }
 }
 
-/// An answer, and what the log says about it.
+/// A response, and the information to log about it.
 struct LoggedAnswer {
-    /// Signed by GitHub.
+    /// Whether GitHub signed the delivery.
     verified: bool,
     job: Option<String>,
-    /// Of a delivery whose job cannot be read.
+    /// The origin of a delivery whose job cannot be read.
     origin: Origin,
     error: Option<String>,
     answer: Answer,

@@ -1,5 +1,5 @@
-//! Wires the webhook: configuration, logs, the secret and the queue, all of it before the first
-//! delivery.
+//! Entry point of the webhook Lambda: sets up configuration, logs, the secret and the queue before
+//! the first delivery.
 
 use std::convert::Infallible;
 
@@ -7,8 +7,8 @@ use lambda_runtime::{LambdaEvent, service_fn};
 use muster_aws::config::{WebhookConfig, from_env};
 use muster_aws::queue::{QueueUrls, SqsQueue};
 use muster_aws::secrets::WebhookSecret;
-use muster_control::causes::with_causes;
 use muster_control::metrics::{Measure, Measures};
+use muster_domain::causes::with_causes;
 use muster_webhook::{Event, Webhook};
 
 #[tokio::main(flavor = "current_thread")]
@@ -21,7 +21,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Event>| async move {
         let answer = webhook.handle(&event.payload, muster_aws::clock::now()).await;
         if let Some(metric) = answer.metric() {
-            // Alarms watch it, so it is kept whatever is turned off.
+            // An alarm uses it, so it is kept regardless of the setting.
             muster_aws::emf::emit(stack, Measures::None, &[Measure::new(metric, 1.0)]);
         }
         Ok::<_, Infallible>(answer)
@@ -36,7 +36,8 @@ async fn start() -> anyhow::Result<(String, Webhook<WebhookSecret, SqsQueue>)> {
     let queue = SqsQueue::new(&config, QueueUrls { jobs: jobs_queue, ..QueueUrls::default() });
     let (read, ()) = tokio::join!(secret.read(muster_aws::clock::now()), queue.connect());
     if let Err(error) = read {
-        // Deliveries are answered with 503 until it can be read, and GitHub's log shows why.
+        // Until it can be read, deliveries are answered with 503, and GitHub's log shows the
+        // reason.
         tracing::error!(error = with_causes(&error), "starting without the webhook secret");
     }
     Ok((stack, Webhook { signatures: secret, queue }))

@@ -1,7 +1,7 @@
-//! GitHub's `workflow_job` payload, as far as we read it.
+//! The fields of GitHub's `workflow_job` payload that the webhook reads.
 //!
 //! Source: docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job. Fields are
-//! optional where GitHub leaves them out or writes null.
+//! optional if GitHub omits them or writes null.
 
 use serde::{Deserialize, Deserializer};
 
@@ -10,19 +10,19 @@ use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
 
-/// Longest name that is kept, characters. Names are shown, never interpreted. GitHub's own longest
-/// `owner/repo` has 140; a runner's name, 64.
+/// Maximum stored length of a name, in characters. Names are displayed, never interpreted. GitHub's
+/// longest `owner/repo` has 140 characters; a runner's name, 64.
 const MAX_NAME: usize = 200;
-/// Most labels, and longest label (bytes), that a job may carry.
+/// Maximum number of a job's labels, and maximum length of each, in bytes.
 const MAX_LABELS: usize = 100;
 const MAX_LABEL_LENGTH: usize = 256;
 
-/// What a delivery asks of us.
+/// What a delivery requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// A job event for the queue.
     Job(Box<JobEvent>),
-    /// Nothing; the reason is told to GitHub's delivery log.
+    /// No action; the reason is shown in GitHub's delivery log.
     Ignored(String),
 }
 
@@ -83,14 +83,14 @@ struct Installation {
     id: u64,
 }
 
-/// Null is a field that was left out.
+/// Deserializes null as an omitted field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     field: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(field).map(Option::unwrap_or_default)
 }
 
-/// Where a payload comes from that cannot be read as a job: GitHub sends some whose job is null
+/// The origin of a payload that cannot be read as a job: GitHub sends some whose job is null
 /// (runs-on #527, #528).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
@@ -101,7 +101,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// What can be read of it, of any bytes.
+    /// Returns the readable parts of the origin, from any bytes.
     #[must_use]
     pub fn of(body: &[u8]) -> Self {
         let payload: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
@@ -118,7 +118,7 @@ impl Origin {
 /// Reads a `workflow_job` payload.
 ///
 /// # Errors
-/// When it is not such a payload.
+/// If it is not such a payload.
 pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
     let payload: Payload = serde_json::from_slice(body)?;
     let status = match payload.action.as_str() {
@@ -134,7 +134,8 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
         }
     };
     let job = payload.workflow_job;
-    // It is a path at GitHub: another one than was sent would be another repository's.
+    // Not cut: the name is a path at GitHub, and a shortened one would identify a different
+    // repository.
     if payload.repository.full_name.chars().count() > MAX_NAME {
         return Ok(Delivery::Ignored(format!("a repository's name over {MAX_NAME} characters")));
     }
@@ -160,18 +161,18 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
         workflow: kept(job.workflow_name).map(Into::into),
         branch: kept(job.head_branch).map(Into::into),
         labels: Labels::new(&job.labels),
-        // Zero, beside an empty name, in the end of a job that no runner took.
+        // GitHub sends 0, with an empty name, at the end of a job that no runner took.
         runner_id: job.runner_id.filter(|id| *id != 0 && runner.is_some()).map(RunnerId),
         runner,
         conclusion: kept(job.conclusion),
         queued_at: job.created_at.map(time),
-        // GitHub sets started_at to the queueing time before a runner took the job.
+        // Before a runner takes the job, GitHub sets started_at to the queue time.
         started_at: job.started_at.filter(|_| status >= JobStatus::InProgress).map(time),
         completed_at: job.completed_at.map(time),
     })))
 }
 
-/// A text of the payload, no longer than is kept.
+/// Cuts a text of the payload to the maximum stored length.
 pub(crate) fn cut(text: &str) -> String {
     text.chars().take(MAX_NAME).collect()
 }

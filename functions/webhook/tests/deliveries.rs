@@ -1,4 +1,4 @@
-//! The table: what is delivered, what GitHub hears, what the queue gets.
+//! Table-driven tests: the delivery, the response to GitHub, and the queued messages.
 
 mod support;
 
@@ -31,13 +31,13 @@ fn event_named(name: &str) -> Knock {
     sample().header("x-github-event", name)
 }
 
-/// A signed body of exactly so many bytes that is JSON.
+/// A signed JSON body of exactly this size.
 fn sized(size: usize) -> Knock {
     let start = changed(|_| {});
     Knock::of(&format!("{start}{}", " ".repeat(size - start.len())))
 }
 
-/// A header beside one of the same name.
+/// Adds a second header with a given name.
 fn also(mut knock: Knock, name: &str, value: &str) -> Knock {
     knock.headers.push((name.to_owned(), value.to_owned()));
     knock
@@ -83,7 +83,7 @@ fn accepted() -> Vec<Case> {
         ),
         ("the end of a job without labels", Knock::of(&completed_without_labels), 202, "queued", 1),
         ("no delivery id", sample().without("x-github-delivery"), 202, "queued", 1),
-        // The signature says whose it is: the secret is this stack's own.
+        // The signature identifies the App: the secret belongs to this stack only.
         (
             "any App",
             sample().header("x-github-hook-installation-target-id", "27182"),
@@ -249,7 +249,7 @@ fn a_queue_that_takes_nothing_fails_the_delivery() {
     assert_eq!(*webhook.queue.calls.borrow(), 1, "GitHub is told; it is not tried for ever");
 }
 
-/// Its repository is asked about; where nobody can be told so, GitHub is to try again.
+/// Its repository is queried; if that cannot be queued, GitHub must redeliver.
 #[test]
 fn what_is_queued_where_an_unreadable_event_comes_from_is_asked_for() {
     let payload: Value = serde_json::from_str(QUEUED).expect("the sample");
@@ -296,7 +296,7 @@ fn the_answer_is_what_the_gateway_expects() {
     let body: Value = serde_json::from_str(answer["body"].as_str().expect("a text")).expect("JSON");
     assert_eq!(body["outcome"], "queued");
     assert_eq!(body["reason"], "event \"queued\" of job 700800900/56789012345 is on its way");
-    // What a stranger wrote comes back as text.
+    // Untrusted text is returned as text.
     let requested = changed(|payload| payload["action"] = json!("\"},{\"\n<script>"));
     let (answer, _) = handle(&webhook(), &Knock::of(&requested));
     let answer = serde_json::to_value(&answer).expect("serializable");
@@ -304,7 +304,7 @@ fn the_answer_is_what_the_gateway_expects() {
     assert_eq!(body["outcome"], "ignored");
 }
 
-/// The files of `events/`, which people send by hand.
+/// The files of `events/`, for sending by hand.
 #[test]
 fn the_sample_events_are_answered() {
     let answer = |text: &str| -> Answer {

@@ -31,7 +31,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// The lines that `work` logs, at the finest level.
+/// Returns the lines that `work` logs, at the finest level.
 fn logged(work: impl FnOnce()) -> Vec<Value> {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()

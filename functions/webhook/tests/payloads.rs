@@ -1,4 +1,4 @@
-//! GitHub's payloads as they come, as they might come, and as they must not matter.
+//! GitHub's payloads: real ones, possible ones, and invalid ones.
 
 use muster_domain::ids::{InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
@@ -16,7 +16,7 @@ fn payload(text: &str) -> Value {
     serde_json::from_str(text).expect("a sample")
 }
 
-/// GitHub sends `waiting` while a deployment rule holds the job back.
+/// GitHub sends `waiting` while a deployment protection rule blocks the job.
 fn waiting() -> Value {
     let mut waiting = payload(QUEUED);
     waiting["action"] = json!("waiting");
@@ -97,7 +97,7 @@ fn every_field_of_the_samples_arrives() {
             runner_id: job["runner_id"].as_u64().map(RunnerId),
             conclusion: text(&job["conclusion"]),
             queued_at: time(&payload, "created_at"),
-            // Before a runner took the job GitHub writes the time of queueing there.
+            // Before a runner took the job, GitHub sends the queue time here.
             started_at: started.then(|| time(&payload, "started_at").expect("a time")),
             completed_at: time(&payload, "completed_at"),
             ..event(&payload)
@@ -231,8 +231,8 @@ fn labels_are_folded_and_bounded() {
     ignored(&labels(json!(["x".repeat(257)])));
 }
 
-/// Every text of an event with its bound: workflows' authors choose most of them, and a runner's
-/// name belongs to whoever registered it.
+/// Every text of an event with its limit: workflows' authors choose most of them, and a runner's
+/// name is chosen by the person who registered it.
 #[test]
 fn every_text_of_an_event_has_a_bound() {
     let long = "👷".repeat(50_000);
@@ -249,7 +249,7 @@ fn every_text_of_an_event_has_a_bound() {
         assert_eq!(read(&event), cut, "{field}");
         assert!(json!(event).to_string().len() < 4_000, "{field}");
     }
-    // These mean another thing when they are cut, so the event is refused.
+    // These would change their meaning when cut, so the event is rejected.
     let mut named = payload(QUEUED);
     named["repository"]["full_name"] = json!(format!("acme/{}", "x".repeat(200)));
     assert_eq!(ignored(&named), "a repository's name over 200 characters");
@@ -257,7 +257,7 @@ fn every_text_of_an_event_has_a_bound() {
     let mut acted = payload(QUEUED);
     acted["action"] = json!(long);
     assert!(ignored(&acted).chars().count() < 300);
-    // What is not read may be of any length: its fields are not kept.
+    // Unread fields may have any length, because they are not kept.
     let mut whole = payload(QUEUED);
     whole["workflow_job"]["steps"] = json!([{ "name": long }]);
     whole["sender"]["login"] = json!(long);
@@ -298,7 +298,8 @@ fn an_unreadable_payload_is_traced_to_its_origin() {
     }
 }
 
-/// A parser that keeps the last of two equal keys and one that keeps the first would see two jobs.
+/// A parser that keeps the last of two equal keys and one that keeps the first would see different
+/// jobs.
 #[test]
 fn a_key_given_twice_is_refused() {
     let text = payload(QUEUED).to_string();
@@ -314,12 +315,12 @@ fn depth_is_no_danger() {
     let text = payload(QUEUED).to_string();
     for depth in [127, 10_000, 500_000] {
         let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        // In a field that we skip, and as the whole.
+        // In a skipped field, and as the whole payload.
         let inside = text.replacen("{", &format!("{{\"deep\":{deep},"), 1);
         assert!(matches!(read_workflow_job(inside.as_bytes()), Ok(Delivery::Job(_))), "{depth}");
         read_workflow_job(deep.as_bytes()).expect_err("accepted");
         read_workflow_job("{\"a\":".repeat(depth).as_bytes()).expect_err("accepted");
-        // In a field that we read.
+        // In a field that is read.
         let label = text.replacen("[\"self-hosted\"", &format!("[{deep},\"self-hosted\""), 1);
         read_workflow_job(label.as_bytes()).expect_err("accepted");
     }
@@ -337,7 +338,7 @@ fn bytes_that_are_no_text_are_refused() {
     for bytes in [b"\xff".as_slice(), b"\xef\xbb\xbf{}", b"", b"\0", b"{\"action\":\"\xc3\x28\"}"] {
         read_workflow_job(bytes).expect_err("accepted");
     }
-    // A lone half of a surrogate pair is JSON, and no text.
+    // A lone half of a surrogate pair is valid JSON, but not text.
     read_workflow_job(text.replacen(name, "\\ud800", 1).as_bytes()).expect_err("accepted");
 }
 
@@ -349,7 +350,7 @@ fn a_cut_payload_is_refused_wherever_it_is_cut() {
     }
 }
 
-/// Any JSON.
+/// Any JSON value.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

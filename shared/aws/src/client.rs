@@ -1,7 +1,7 @@
-//! One HTTP client and one configuration for every AWS client of a function.
+//! The HTTP client and configuration that all AWS clients of a function share.
 //!
-//! The endpoints come from `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` where they are set:
-//! the local stack and VPC endpoints use them.
+//! The endpoints come from `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` if they are set: the
+//! local stack and VPC endpoints use them.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
-/// Until a TCP and TLS connection stands.
+/// Time-out for establishing a TCP and TLS connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Until one attempt is answered.
+/// Time-out of one attempt.
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
-/// Until the last attempt is answered, pauses included: a third of a worker's time limit.
+/// Time-out of a call with all attempts and pauses: a third of a worker's time limit.
 pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
-/// Attempts of calls that may be repeated. The pauses between them are short: what lasts longer is
-/// a matter for the queue's clock.
+/// Maximum number of attempts for repeatable calls. The pauses between them are short: longer
+/// outages are handled by the queue's retries.
 pub const ATTEMPTS: u32 = 3;
 
-/// A Lambda is frozen between events, and the other side hangs up meanwhile. A connection that has
-/// been idle this long is not trusted: on calls that are never repeated, a dead one would turn into
-/// an unclear answer.
+/// Maximum idle time of a connection. A Lambda is frozen between events, and the server closes
+/// connections meanwhile. For calls that are never repeated, a dead connection would cause an
+/// ambiguous outcome.
 const IDLE_LIMIT: Duration = Duration::from_secs(20);
 
-/// The configuration of all clients.
+/// Loads the configuration of all clients.
 ///
-/// Credentials and region come from the environment alone, where Lambda always puts them; the SDK's
-/// usual chain would look into files and the network as well.
+/// Credentials and region come only from the environment, where Lambda always provides them; the
+/// SDK's default chain would also access files and the network.
 pub async fn load() -> SdkConfig {
     loader().load().await
 }
@@ -47,7 +47,7 @@ fn loader() -> ConfigLoader {
         .with_max_attempts(ATTEMPTS)
         .with_initial_backoff(Duration::from_millis(100))
         .with_max_backoff(Duration::from_secs(2));
-    // ring: the first random number of aws-lc costs more than a whole cold start
+    // Uses ring: the first random number of aws-lc takes longer than a whole cold start
     // (docs/performance.md).
     let http = Builder::new()
         .pool_idle_timeout(IDLE_LIMIT)

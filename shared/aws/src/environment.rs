@@ -1,11 +1,11 @@
-//! Reads the environment that the template writes, and says at once all that is wrong with it.
+//! Reads the environment that the template sets, and reports all its problems together.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 
-/// Everything that is wrong with the configuration, at once.
+/// All problems of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub Vec<String>);
 
@@ -17,30 +17,30 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// A variable of the environment.
+/// An environment variable.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What it holds, for the page on configuration.
+    /// A description of its value, for the configuration page.
     pub meaning: &'static str,
 }
 
-/// Reads variables and collects what is wrong with them.
+/// Reads variables and collects their problems.
 pub struct Reader<'a> {
     get: &'a dyn Fn(&str) -> Option<String>,
     problems: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads through `get`: the environment in a Lambda, a map in a test.
+    /// Creates a reader that uses `get`: the environment in a Lambda, a map in a test.
     #[must_use]
     pub fn new(get: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self { get, problems: Vec::new() }
     }
 
-    /// A variable that must be there. Answers with an empty text, and notes the problem, when it is
-    /// not.
+    /// Reads a variable that must be set. If it is not, records the problem and returns an empty
+    /// text.
     pub fn required(&mut self, variable: &Variable) -> String {
         match self.optional(variable) {
             Some(value) => value,
@@ -51,14 +51,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A variable that may be missing or empty.
+    /// Reads a variable that may be unset or empty.
     #[must_use]
     pub fn optional(&self, variable: &Variable) -> Option<String> {
         (self.get)(variable.name).filter(|value| !value.trim().is_empty())
     }
 
-    /// A variable that must hold a whole number. Answers with zero, and notes the problem, when it
-    /// does not.
+    /// Reads a variable that must be a whole number. If it is not, records the problem and returns
+    /// zero.
     pub fn number<N: FromStr + Default>(&mut self, variable: &Variable) -> N {
         let text = self.required(variable);
         if text.is_empty() {
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A variable that holds one of few words; the default when it is missing.
+    /// Reads a variable with one of a few words, or returns the default if it is unset.
     pub fn word<W: FromStr + Default>(&mut self, variable: &Variable) -> W {
         let Some(text) = self.optional(variable) else { return W::default() };
         text.parse().unwrap_or_else(|_| {
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A variable that holds JSON; the default when it is missing.
+    /// Reads a variable with JSON, or returns the default if it is unset.
     pub fn json<T: DeserializeOwned + Default>(&mut self, variable: &Variable) -> T {
         let Some(text) = self.optional(variable) else {
             return T::default();
@@ -90,15 +90,15 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Notes what is wrong with a value.
+    /// Records a problem with a value.
     pub fn problem(&mut self, problem: String) {
         self.problems.push(problem);
     }
 
-    /// The value that was built from what was read, if nothing was wrong.
+    /// Returns the value built from the variables, if there was no problem.
     ///
     /// # Errors
-    /// Every problem found so far.
+    /// All problems found so far.
     pub fn finish<T>(self, value: T) -> Result<T, ConfigError> {
         if self.problems.is_empty() { Ok(value) } else { Err(ConfigError(self.problems)) }
     }

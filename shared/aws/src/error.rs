@@ -1,4 +1,4 @@
-//! What failed calls mean. Every error of the SDK becomes one of ours here.
+//! Classification of failed calls. Every SDK error is converted to a Muster error here.
 
 use std::error::Error;
 use std::fmt;
@@ -14,24 +14,24 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorErr
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
-use muster_control::causes::with_causes;
 use muster_control::ports::{CommitError, ReadError, Unavailable};
+use muster_domain::causes::with_causes;
 
 use crate::item::Item;
 
-/// A failed call of any service: what is worth telling of the SDK's error.
+/// A failed call of any service: the useful parts of the SDK's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The service's code; none when the service did not answer in a form that has one.
+    /// The service's error code. `None` if the service did not send a response with a code.
     pub code: Option<String>,
-    /// The service's sentence, or what happened instead of an answer.
+    /// The service's message, or a description of what happened instead of a response.
     pub message: String,
-    /// The status of the HTTP answer, if there was one.
+    /// The status of the HTTP response, if there was one.
     pub status: Option<u16>,
 }
 
 impl Failure {
-    /// Reads an error of the SDK.
+    /// Converts an SDK error.
     #[must_use]
     pub fn from_sdk<E>(error: &SdkError<E, HttpResponse>) -> Self
     where
@@ -60,7 +60,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A read that failed.
+/// Converts the error of a failed read.
 pub(crate) fn read_error<E>(what: &str, error: &SdkError<E, HttpResponse>) -> ReadError
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -68,7 +68,7 @@ where
     ReadError::Unavailable(Unavailable::caused(what, Failure::from_sdk(error)))
 }
 
-/// A write without a condition that failed.
+/// Converts the error of a failed unconditional write.
 pub(crate) fn write_error<E>(what: &str, error: &SdkError<E, HttpResponse>) -> CommitError
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -80,15 +80,15 @@ where
     CommitError::Unavailable(Unavailable::caused(what, failure))
 }
 
-/// Why a conditional put did not happen.
+/// Why a conditional put failed.
 pub(crate) enum PutFailure {
-    /// The condition does not hold. This is the item that stands there.
+    /// The condition is not met. Contains the existing item.
     Occupied(Option<Item>),
-    /// Something else.
+    /// Any other failure.
     Other(CommitError),
 }
 
-/// A conditional put that failed.
+/// Converts the error of a failed conditional put.
 pub(crate) fn put_error(error: SdkError<PutItemError, HttpResponse>) -> PutFailure {
     if matches!(error.as_service_error(), Some(PutItemError::ConditionalCheckFailedException(_))) {
         return match error.into_service_error() {
@@ -101,7 +101,7 @@ pub(crate) fn put_error(error: SdkError<PutItemError, HttpResponse>) -> PutFailu
     PutFailure::Other(write_error("PutItem", &error))
 }
 
-/// A transaction that failed.
+/// Converts the error of a failed transaction.
 pub(crate) fn transaction_error(
     error: &SdkError<TransactWriteItemsError, HttpResponse>,
 ) -> CommitError {
@@ -113,7 +113,7 @@ pub(crate) fn transaction_error(
     }
 }
 
-/// Code and sentence of each action of a cancelled transaction.
+/// Returns the code and message for each action of a cancelled transaction.
 fn reasons(canceled: &TransactionCanceledException) -> Vec<(&str, &str)> {
     canceled
         .cancellation_reasons()
@@ -122,13 +122,14 @@ fn reasons(canceled: &TransactionCanceledException) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Has the SDK try a transaction again that was throttled, or that met another write of one of its
-/// items while both were under way. The SDK itself does neither: the error is the same as that of a
-/// condition that does not hold, and only its reasons tell them apart. Nothing of it was written.
-/// The same for a put that met a transaction.
+/// Makes the SDK retry a transaction that was throttled, or that conflicted with a concurrent write
+/// of one of its items; likewise a put that conflicted with a transaction.
 ///
-/// All ends of a pool's machines count down one item, so they meet there. The conditions are asked
-/// again with the transaction: a record that somebody else has changed is still a conflict.
+/// The SDK does not do that automatically: the error equals that of an unmet condition, and only
+/// its reasons distinguish them. In these cases, DynamoDB has written no item.
+///
+/// All ends of a pool's machines decrement one item, so they conflict there. The retry evaluates
+/// the conditions again: a record that a different writer has changed is still a conflict.
 ///
 /// Source: docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html,
 /// "Errors"; docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html,
@@ -163,7 +164,7 @@ fn has_passing_reason(error: &OperationError) -> bool {
     }
 }
 
-/// Whether nothing stands in the way but what passes by itself.
+/// Returns whether all reasons are temporary.
 fn passes(reasons: &[(&str, &str)]) -> bool {
     let mut named = reasons.iter().map(|(code, _)| *code).filter(|code| *code != NO_REASON);
     let passing = |code| PASSING.contains(&code);
@@ -177,8 +178,8 @@ const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 const TRANSACTION_CONFLICT: &str = "TransactionConflict";
 const TRANSACTION_CONFLICT_EXCEPTION: &str = "TransactionConflictException";
 
-/// The reasons of a cancelled transaction, one per action. A conflict on any action is a conflict
-/// of the whole: reading again is then the right thing to do, whatever else was wrong.
+/// Converts the reasons of a cancelled transaction, one per action. A conflict on any action is a
+/// conflict of the whole: the caller should then read again, regardless of the other reasons.
 fn error_from_reasons(reasons: &[(&str, &str)]) -> CommitError {
     if reasons.iter().any(|(code, _)| [CONDITION_FAILED, TRANSACTION_CONFLICT].contains(code)) {
         return CommitError::Conflict;
@@ -193,7 +194,7 @@ fn error_from_reasons(reasons: &[(&str, &str)]) -> CommitError {
     CommitError::Unavailable(Unavailable::new(what))
 }
 
-/// The text of an attribute, where it is a text.
+/// Returns the value of a text attribute.
 pub(crate) fn text(value: Option<&AttributeValue>) -> Option<&str> {
     value.and_then(|value| value.as_s().ok()).map(String::as_str)
 }

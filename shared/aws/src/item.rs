@@ -1,4 +1,4 @@
-//! DynamoDB's form of a record.
+//! DynamoDB's representation of a record.
 
 use std::collections::HashMap;
 

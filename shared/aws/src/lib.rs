@@ -1,8 +1,8 @@
-//! The ports of `control` on AWS: DynamoDB, SQS and Secrets Manager, and what every function needs
-//! beside them (one configured client, metrics, logs).
+//! The ports of `control` on AWS: DynamoDB, SQS and Secrets Manager, plus what every function needs
+//! (one configured client, metrics, logs).
 //!
-//! EC2 is a crate of its own, so that functions without it never build it. Errors of the SDK are
-//! classified in [`error`] and nowhere else: what leaves this crate is in the words of the ports.
+//! EC2 has a separate crate, so that functions without it never build it. SDK errors are classified
+//! only in [`error`]: this crate exposes only the ports' own error types.
 #![warn(missing_docs)]
 
 pub mod client;

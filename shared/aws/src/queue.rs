@@ -1,4 +1,4 @@
-//! The queues on SQS.
+//! The SQS queues.
 
 use std::error::Error;
 
@@ -12,23 +12,22 @@ use serde::Serialize;
 
 use crate::error::Failure;
 
-/// How many messages SQS takes in one call.
+/// Maximum number of messages in one SQS call.
 const BATCH: usize = 10;
 
-/// The longest time a message can be hidden. SQS counts twelve hours from the message's receipt,
-/// refuses more instead of cutting it, and does not tell how old a receipt is: the rest is for the
-/// time that a worker may have had it.
+/// Maximum visibility timeout of a message, in seconds. SQS counts twelve hours from the message's
+/// receipt, rejects more instead of cutting it, and does not report the age of a receipt: the
+/// difference is for the time that a worker may already have had it.
 /// Source:
 /// docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 const MAX_WAIT: u32 = 12 * 3600 - 300;
 
-/// The longest time that SQS keeps a new message back.
+/// Maximum delay of a new message in SQS, in seconds.
 /// Source:
 /// docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatchRequestEntry.html
 const MAX_DELAY: u32 = 900;
 
-/// The addresses of a stack's queues. A function that has no business with one of them leaves it
-/// empty.
+/// The URLs of a stack's queues. Empty for queues that the function does not use.
 #[derive(Clone, Debug, Default)]
 pub struct QueueUrls {
     /// Job events.
@@ -47,18 +46,18 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// On the queues of these addresses.
+    /// Creates a client of these queues.
     #[must_use]
     pub fn new(config: &SdkConfig, urls: QueueUrls) -> Self {
         Self { client: Client::new(config), urls }
     }
 
-    /// Opens the connection, so that the first event does not wait for it. An answer is not needed:
-    /// any failure shows again at the first message.
+    /// Opens the connection, so that the first event does not wait for it. The response is ignored:
+    /// a failure would recur with the first message.
     pub async fn connect(&self) {
         let QueueUrls { jobs, launch, reap } = &self.urls;
         let url = [jobs, launch, reap].into_iter().find(|url| !url.is_empty()).unwrap_or(jobs);
-        // An empty batch is refused at once and needs no permission beyond sending.
+        // An empty batch is rejected immediately and needs no permission other than sending.
         let _ =
             self.client.send_message_batch().queue_url(url).set_entries(Some(vec![])).send().await;
     }
@@ -81,7 +80,7 @@ impl SqsQueue {
                 .send()
                 .await
                 .map_err(|error| failed("SendMessageBatch", Failure::from_sdk(&error)))?;
-            // SQS answers 200 for a batch of which it took nothing.
+            // SQS answers 200 even for a batch of which it accepted no message.
             all_sent(batch.len(), answer.failed())?;
         }
         Ok(())
@@ -127,12 +126,12 @@ fn failed(call: &str, cause: impl Error + Send + Sync + 'static) -> QueueError {
     QueueError(Unavailable::caused(call, cause))
 }
 
-/// The longest time that SQS takes instead of a longer one.
+/// Returns the wait in seconds, limited to SQS's maximum.
 fn visibility(wait: Seconds) -> i32 {
     i32::try_from(wait.0.min(MAX_WAIT)).unwrap_or(i32::MAX)
 }
 
-/// None: at once. The longest time that SQS takes instead of a longer one.
+/// Returns the delay in seconds, limited to SQS's maximum. `None` means immediately.
 fn delay_seconds(delay: Seconds) -> Option<i32> {
     let cut = i32::try_from(delay.0.min(MAX_DELAY)).unwrap_or(i32::MAX);
     (cut > 0).then_some(cut)
@@ -167,7 +166,7 @@ impl Queue for SqsQueue {
 
 #[cfg(test)]
 mod tests {
-    use muster_control::causes::with_causes;
+    use muster_domain::causes::with_causes;
 
     use super::*;
 

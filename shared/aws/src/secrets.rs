@@ -1,4 +1,4 @@
-//! Secrets, from Secrets Manager. Their values live in [`SecretString`], which no log can print.
+//! Secrets in Secrets Manager. Their values are kept in [`SecretString`], which cannot be logged.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,45 +7,45 @@ use crate::signature;
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueOutput;
-use muster_control::causes::{Cause, with_causes};
 use muster_control::ports::{SigningSecret, Unavailable};
 use muster_domain::app::secret_name;
+use muster_domain::causes::{Cause, with_causes};
 use muster_domain::time::{Seconds, Time};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::error::Failure;
 
-/// How long a read value is used without looking again.
+/// How long a value is used before it is read again.
 const FRESH: Seconds = Seconds(300);
-/// At most so often is the secret read again because a signature did not fit. Anybody can send one.
+/// Minimum interval between reads caused by a mismatching signature. Anyone can send one.
 const MISMATCH_PAUSE: Seconds = Seconds(60);
-/// How long a delivery waits for a look at a secret that is known already. Secrets Manager may hang
-/// rather than fail, and GitHub and the gateway wait for ten seconds.
+/// How long a delivery waits for a read of a secret that is already known. Secrets Manager may hang
+/// rather than fail, and GitHub and the gateway time out after ten seconds.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long it waits for the first value, without which it cannot be answered.
+/// How long a delivery waits for the first value, which is necessary for a response.
 const FIRST_LOOK: Duration = Duration::from_secs(6);
-/// How long the secret before the current one is accepted as well: deliveries that were signed
-/// before the App's setting was changed, and redeliveries of them.
+/// How long the previous secret is accepted after a change: for deliveries signed before the App's
+/// setting was changed, and redeliveries of them.
 const OVERLAP: Seconds = Seconds(24 * 3600);
 
-/// Why there is no secret.
+/// Why a secret is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// Secrets Manager did not answer, or refused.
     #[error("secret {id} cannot be read")]
     Unavailable {
-        /// Name or ARN.
+        /// The secret's name or ARN.
         id: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         why: Cause,
     },
-    /// It has no usable value; the message names the command that gives it one.
+    /// It has no usable value; the message names the command that sets one.
     #[error("secret {id} {problem}; set it with: {command}")]
     Unset {
-        /// Name or ARN.
+        /// The secret's name or ARN.
         id: String,
-        /// What is wrong with the value. Never the value.
+        /// The problem with the value. Never contains the value.
         problem: &'static str,
         /// The command.
         command: String,
@@ -61,30 +61,30 @@ impl SecretError {
     }
 }
 
-/// Reads what says who the GitHub App is, as it stands there; empty where there is no value. What it
-/// must hold, the GitHub client knows.
+/// Reads the secret that identifies the GitHub App, unparsed; empty if it has no value. The GitHub
+/// client defines its format.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub async fn app(config: &SdkConfig, id: &str) -> Result<SecretString, SecretError> {
     let answer = get(&Client::new(config), id, CURRENT).await?;
     let text = answer.and_then(|answer| answer.secret_string().map(str::to_owned));
     Ok(text.unwrap_or_default().into())
 }
 
-/// Reads a secret that an operator may have made; none where there is none.
+/// Reads a secret that an operator may have created. `None` if it does not exist.
 ///
-/// Secrets Manager may answer for one that is not there that its name is denied: whether it does is
-/// not documented, and it means the same here. One that was deleted stays for days, and its value
-/// cannot be asked for.
+/// Secrets Manager may report access denied for a name that does not exist: whether it does is not
+/// documented, and both count as absent here. A deleted secret remains for days, during which its
+/// value cannot be read.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub async fn optional(config: &SdkConfig, id: &str) -> Result<Option<SecretString>, SecretError> {
     let is_none = |why: &str| [DENIED, DELETED].iter().any(|code| why.contains(code));
     let answer = match get(&Client::new(config), id, CURRENT).await {
         Err(SecretError::Unavailable { why, .. }) if is_none(&with_causes(&why)) => {
-            tracing::debug!(error = with_causes(&why), "took a secret for none");
+            tracing::debug!(error = with_causes(&why), "treating a secret as absent");
             None
         }
         answer => answer?,
@@ -92,10 +92,10 @@ pub async fn optional(config: &SdkConfig, id: &str) -> Result<Option<SecretStrin
     Ok(answer.and_then(|answer| answer.secret_string().map(|text| text.to_owned().into())))
 }
 
-/// Puts another value into a secret. They are written here alone.
+/// Writes a new value of a secret. All writes of secrets go through this function.
 ///
 /// # Errors
-/// When it may not have been written.
+/// If it may not have been written.
 pub async fn put(config: &SdkConfig, id: &str, value: SecretString) -> Result<(), Unavailable> {
     let call = Client::new(config).put_secret_value().secret_id(id);
     let sent = call.secret_string(value.expose_secret()).send().await;
@@ -107,10 +107,10 @@ pub async fn put(config: &SdkConfig, id: &str, value: SecretString) -> Result<()
     })
 }
 
-/// Reads what GitHub is to sign with, for whoever tells it.
+/// Reads the secret for signing webhook deliveries, to be set at GitHub.
 ///
 /// # Errors
-/// When it cannot be read, or cannot be a secret.
+/// If it cannot be read, or is not a valid secret.
 pub async fn signing(
     config: &SdkConfig,
     id: &str,
@@ -119,7 +119,7 @@ pub async fn signing(
     let secret = WebhookSecret::new(config, id.to_owned());
     secret.read_both(now).await?;
     let State { current, previous, current_since, .. } = secret.state().clone();
-    // Read a line ago.
+    // `read_both` has just set it.
     let value = current.map(|secret| secret.expose_secret().to_owned()).unwrap_or_default();
     Ok(SigningSecret {
         value: value.into(),
@@ -129,7 +129,7 @@ pub async fn signing(
 }
 
 /// The secret that GitHub signs webhooks with. It can be changed without losing a delivery: the
-/// value before the current one is accepted for a day.
+/// previous value is accepted for a day.
 #[derive(Debug)]
 pub struct WebhookSecret {
     client: Client,
@@ -137,32 +137,31 @@ pub struct WebhookSecret {
     state: Mutex<State>,
 }
 
-/// What was read last.
+/// The result of the last read.
 #[derive(Clone, Debug, Default)]
 struct State {
     current: Option<SecretString>,
     previous: Option<SecretString>,
-    /// When the current value was made.
+    /// When the current value was created.
     current_since: Time,
-    /// When the last read was tried.
+    /// When a read was last attempted.
     tried_at: Option<Time>,
 }
 
 impl WebhookSecret {
-    /// Reads nothing yet.
+    /// Creates the secret without reading it.
     #[must_use]
     pub fn new(config: &SdkConfig, id: String) -> Self {
         Self { client: Client::new(config), id, state: Mutex::default() }
     }
 
-    /// Reads the secret. A function does so while it starts, so that the first delivery does not
-    /// wait.
+    /// Reads the secret. Called while a function starts, so that the first delivery does not wait.
     ///
     /// # Errors
-    /// When it cannot be read in time (a second, or six where no value is known yet) or cannot be a
+    /// If it cannot be read in time (one second, or six if no value is known yet) or is not a valid
     /// secret.
     pub async fn read(&self, now: Time) -> Result<(), SecretError> {
-        // Noted first: a read that fails is not repeated for every delivery either.
+        // Recorded first, so that a failed read is not repeated for every delivery.
         self.state().tried_at = Some(now);
         let patience = if self.is_known() { LOOK } else { FIRST_LOOK };
         let read = tokio::time::timeout(patience, self.read_both(now)).await;
@@ -182,7 +181,7 @@ impl WebhookSecret {
             None
         } else {
             let earlier = get(&self.client, &self.id, PREVIOUS).await?;
-            // An earlier value that was never fit to be a secret does not matter.
+            // A previous value that was never valid does not matter.
             earlier.and_then(|earlier| self.checked(&earlier).ok())
         };
         let read = State { current: Some(current), previous, current_since, tried_at: Some(now) };
@@ -190,12 +189,13 @@ impl WebhookSecret {
         Ok(())
     }
 
-    /// Whether `header` is GitHub's signature of `body`. Compared first with what is known; the
-    /// secret is looked at again when that is old, or does not fit, and a look that fails or hangs
-    /// changes nothing.
+    /// Returns whether `header` is GitHub's signature of `body`.
+    ///
+    /// Compares with the known values first. Reads the secret again if they are old or do not
+    /// match; a read that fails or hangs changes nothing.
     ///
     /// # Errors
-    /// When no value of the secret is known.
+    /// If no value of the secret is known.
     pub async fn is_signed(
         &self,
         body: &[u8],
@@ -206,7 +206,7 @@ impl WebhookSecret {
             self.read(now).await?;
         }
         let fits = self.fits(body, header, now);
-        // A value that fits may have been replaced long ago, and one that does not a moment ago.
+        // A matching value may have been replaced long ago, and a mismatching one a moment ago.
         let looks_again = match fits {
             true => self.is_older_than(FRESH, now),
             false => header.is_some() && self.is_older_than(MISMATCH_PAUSE, now),
@@ -227,7 +227,7 @@ impl WebhookSecret {
         self.state().current.is_some()
     }
 
-    /// Whether the last read, or the last try of one, is that long ago.
+    /// Returns whether the last attempt to read is at least that long ago.
     fn is_older_than(&self, age: Seconds, now: Time) -> bool {
         self.state().tried_at.is_none_or(|tried_at| now.is_past(tried_at, age))
     }
@@ -267,7 +267,7 @@ const DELETED: &str = "InvalidRequestException";
 const CURRENT: &str = "AWSCURRENT";
 const PREVIOUS: &str = "AWSPREVIOUS";
 
-/// A version of a secret; none when the secret or the version does not exist.
+/// Reads a version of a secret. `None` if the secret or the version does not exist.
 async fn get(
     client: &Client,
     id: &str,
@@ -316,7 +316,7 @@ mod tests {
         assert!(State::default().accepted(now).is_empty());
     }
 
-    /// Secrets Manager that takes every connection and never answers.
+    /// A Secrets Manager that accepts every connection and never answers.
     fn silent() -> (std::net::TcpListener, SdkConfig) {
         let door = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = door.local_addr().expect("an address");
@@ -344,7 +344,7 @@ mod tests {
         let asked = async |header: &str, at: Time| {
             let begun = Instant::now();
             let answer = secret.is_signed(b"body", Some(header), at).await;
-            // The SDK would wait for 8 seconds, and try again.
+            // The SDK alone would wait for 8 seconds, and retry.
             (answer.expect("a value is known"), begun.elapsed() < Duration::from_secs(6))
         };
         let (old, forged) = (now + Seconds(400), signed(&"f".repeat(32)));

@@ -5,24 +5,23 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The least length of a webhook secret, bytes. A shorter one, and above all an empty one, would
-/// let anybody sign.
+/// Minimum length of a webhook secret, in bytes. With a shorter one, and especially an empty one,
+/// anyone could forge signatures.
 pub const MIN_SECRET: usize = 32;
 
 const PREFIX: &str = "sha256=";
 
-/// Whether `header` is the signature of `body` under one of the secrets.
+/// Returns whether `header` is the signature of `body` with one of the secrets.
 ///
-/// `header` must be exactly `sha256=` and 64 hexadecimal digits; two headers joined by a comma, as
-/// the gateway delivers duplicates, are not. Several secrets are accepted so that one can be
-/// changed without losing deliveries that were signed with the other. The comparison takes the same
-/// time wherever the first difference lies.
+/// `header` must be exactly `sha256=` and 64 hexadecimal digits; this excludes two headers joined
+/// by a comma, as the gateway delivers duplicates. Several secrets are accepted so that one can be
+/// changed without losing deliveries signed with the other. The comparison takes constant time.
 #[must_use]
 pub fn is_valid<S: AsRef<[u8]>>(secrets: &[S], header: Option<&str>, body: &[u8]) -> bool {
     let Some(digest) = header.and_then(decode) else {
         return false;
     };
-    // No short cut on the first match: which secret fits is nobody's business either.
+    // No short cut on the first match: the timing must not reveal which secret matches.
     secrets.iter().fold(false, |valid, secret| valid | matches(secret.as_ref(), &digest, body))
 }
 
@@ -56,8 +55,8 @@ mod tests {
         format!("{PREFIX}{}", hex::encode(mac.finalize().into_bytes()))
     }
 
-    /// The example of GitHub's documentation. Its secret is 28 bytes long, so it is checked below
-    /// our minimum, against the digest alone.
+    /// The example in GitHub's documentation. Its secret is only 28 bytes long, so it is checked
+    /// directly against the digest, below our minimum length.
     #[test]
     fn agrees_with_githubs_example() {
         let digest = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";

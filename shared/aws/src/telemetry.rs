@@ -1,5 +1,5 @@
 //! Logs: one JSON object per line on standard output, with the `timestamp` and `level` that
-//! Lambda's own log filter looks for.
+//! Lambda's log filter requires.
 
 use std::str::FromStr;
 
@@ -8,13 +8,13 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Starts logging. `level` is Lambda's own setting (`AWS_LAMBDA_LOG_LEVEL`); anything that is no
-/// level means `info`.
+/// Initializes logging. `level` is Lambda's setting (`AWS_LAMBDA_LOG_LEVEL`); an invalid level
+/// means `info`.
 ///
-/// The libraries below log from `warn` on only: at finer levels the HTTP stack writes headers, and
-/// with them credentials.
+/// Libraries log only `warn` and above: at finer levels the HTTP stack logs headers, which include
+/// credentials.
 ///
-/// A second call changes nothing, so tests may start handlers of several functions in one process.
+/// A second call has no effect, so tests may start handlers of several functions in one process.
 pub fn init(level: Option<&str>) {
     let own = level.and_then(|level| LevelFilter::from_str(level.trim()).ok());
     let targets = targets(own.unwrap_or(LevelFilter::INFO));
@@ -26,10 +26,10 @@ pub fn init(level: Option<&str>) {
     let _ = tracing_subscriber::registry().with(targets).with(json).try_init();
 }
 
-/// The runtime, whose span carries the request's id. At `trace` it logs whole events: signed
+/// The runtime, whose span contains the request ID. At `trace` it logs whole events: signed
 /// deliveries, and machines' credentials.
 const RUNTIME: &str = "lambda_runtime";
-/// All of Muster's crates: a target matches by its prefix.
+/// The prefix of all Muster crates' targets.
 const OURS: &str = "muster_";
 
 fn targets(own: LevelFilter) -> Targets {

@@ -1,5 +1,5 @@
-//! Whose the GitHub App is. A pool that says nothing of whom it serves serves that account alone:
-//! with an App that anybody may install, strangers would get machines.
+//! Records who owns the GitHub App. A pool without `entity` and `repositories` serves only the
+//! owner's account: an App that anyone can install must not give machines to strangers.
 
 use muster_domain::app::AppSettings;
 use muster_domain::ids::Entity;
@@ -10,17 +10,16 @@ use crate::context::{Context, Wired};
 use crate::ports::{Directory, Operations as _, Table};
 use crate::writes::{self, PassError};
 
-/// Asks GitHub, after a sweep. An operator's `status` asks it too.
+/// Queries GitHub for the owner after a sweep. An operator's `status` does so too.
 pub struct AppOwner<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
 impl<W: Wired<Table: Table, Github: Directory>> AppOwner<'_, W> {
-    /// Puts the App's owner on record where a pool asks for it and nobody knows it, or where it is
-    /// doubted: the account may be called otherwise by now, or have given the App away. The next
-    /// sweep serves what waited for it. Without an answer that sweep asks again.
-    ///
+    /// Records the App's owner if a pool needs it and it is unknown or doubted: the account may
+    /// have been renamed, or the App transferred. Jobs that waited for it are served by the next
+    /// sweep. If GitHub does not answer, the next sweep queries it again.
     /// # Errors
     /// When the set of pools cannot be read or written.
     pub async fn look(&self, is_doubted: bool) -> Result<(), PassError> {
@@ -31,13 +30,13 @@ impl<W: Wired<Table: Table, Github: Directory>> AppOwner<'_, W> {
             Ok(app) => self.note(&app).await,
             Err(problem) => {
                 let error = problem.sentence(&self.context.settings.stack);
-                tracing::info!(error, "GitHub does not say whose the App is");
+                tracing::info!(error, "failed to read the App's owner from GitHub");
                 Ok(())
             }
         }
     }
 
-    /// Puts on record what GitHub has said, where a pool asks for it.
+    /// Records the owner that GitHub reported, if a pool needs it.
     ///
     /// # Errors
     /// As for [`Self::look`].
@@ -46,20 +45,20 @@ impl<W: Wired<Table: Table, Github: Directory>> AppOwner<'_, W> {
             return Ok(());
         }
         let Some(owner) = app.owner.as_ref().and_then(|owner| owner.parse::<Entity>().ok()) else {
-            tracing::warn!("GitHub names no owner of the App");
+            tracing::warn!("GitHub reports no owner of the App");
             return Ok(());
         };
         let read = async || self.context.table.pool_set().await;
         let next = |stored: Option<&PoolSet>| {
             let next = PoolSet::owned_by(stored, &owner)?;
-            tracing::info!(%owner, "notes whose the App is");
+            tracing::info!(%owner, "recorded the App's owner");
             Some(next)
         };
         writes::update(self.context.table, read, next).await?;
         Ok(())
     }
 
-    /// Pools that serve whoever that is.
+    /// Returns the pools that serve the App's owner.
     fn asking(&self) -> impl Iterator<Item = &Pool> {
         let asks = |pool: &&Pool| pool.serves_app_owner() && pool.enabled && !pool.is_removed();
         self.context.settings.pools.iter().filter(asks)

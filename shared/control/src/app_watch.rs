@@ -6,15 +6,13 @@
 //! Source: docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
 
 use futures_util::future::{join_all, join4};
-use muster_domain::app::{AppCheck, AppFacts, Findings, OwnStack};
-use muster_domain::text::first;
+use muster_api::answers::AppStatus;
+use muster_api::call_failure;
+use muster_domain::app::{AppFacts, Findings, OwnStack};
+use muster_domain::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
-use serde::{Deserialize, Serialize};
 
-use crate::admin::answers::AppStatus;
-use crate::admin::told;
 use crate::app_owner::AppOwner;
-use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::notices::Notices;
 use crate::ports::{Directory, Operations as _, Table};
@@ -22,88 +20,15 @@ use crate::writes::{self, PassError};
 
 /// The time between two checks: every second sweep, also if one of them is some seconds late.
 const EVERY: Seconds = Seconds(110);
-/// How long failed deliveries must last before they are reported. One failure may be a restart.
-const DELIVERIES_FAIL: Seconds = Seconds(240);
-/// How long GitHub must be silent before that is reported.
-const SILENT: Seconds = Seconds(300);
-/// Maximum number of findings on record.
-const MAX_FINDINGS: usize = 30;
-/// Longest sentence on record, characters.
-const MAX_SENTENCE: usize = 600;
-
-/// What the last checks of the App found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AppRecord {
-    /// When the App was last checked.
-    pub at: Time,
-    /// The problems that were found.
-    pub findings: Vec<AppFinding>,
-    /// Since when GitHub has left something unanswered, and its last error.
-    pub silent: Option<(Time, String)>,
-}
-
-/// A problem of the App.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AppFinding {
-    /// Which.
-    pub check: AppCheck,
-    /// What is wrong and how to fix it, without a full stop.
-    pub sentence: String,
-    /// When a check found it first.
-    pub since: Time,
-}
-
-impl AppRecord {
-    /// Returns the record after a check. Without all of GitHub's answers a problem that was not
-    /// found again stays: nobody knows whether it is fixed.
-    #[must_use]
-    pub fn after(&self, found: &AppStatus, now: Time) -> Self {
-        let since = |check: AppCheck| {
-            let known = self.findings.iter().find(|one| one.check == check);
-            known.map_or(now, |known| known.since)
-        };
-        let lacks = found.lacks.iter().zip(&found.checks);
-        let mut findings: Vec<AppFinding> = lacks
-            .map(|(sentence, check)| AppFinding {
-                check: *check,
-                sentence: first(sentence, MAX_SENTENCE).to_owned(),
-                since: since(*check),
-            })
-            .collect();
-        if !found.unknown.is_empty() {
-            let is_left = |one: &&AppFinding| !found.checks.contains(&one.check);
-            findings.extend(self.findings.iter().filter(is_left).cloned());
-        }
-        findings.truncate(MAX_FINDINGS);
-        let began = self.silent.as_ref().map_or(now, |(since, _)| *since);
-        let silent = found.unknown.first().map(|why| (began, first(why, MAX_SENTENCE).to_owned()));
-        Self { at: now, findings, silent }
-    }
-
-    /// Returns what is to be reported by now.
-    #[must_use]
-    pub fn reported(&self, now: Time) -> AppStatus {
-        let is_reported = |one: &&AppFinding| {
-            one.check != AppCheck::Deliveries || now.is_past(one.since, DELIVERIES_FAIL)
-        };
-        let all: Vec<&AppFinding> = self.findings.iter().filter(is_reported).collect();
-        let silent = self.silent.as_ref().filter(|(since, _)| now.is_past(*since, SILENT));
-        AppStatus {
-            lacks: all.iter().map(|one| one.sentence.clone()).collect(),
-            checks: all.iter().map(|one| one.check).collect(),
-            unknown: silent.map(|(_, why)| why.clone()).into_iter().collect(),
-        }
-    }
-}
 
 /// Checks the App.
 pub struct AppWatch<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
 impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
-    /// Checks the App if it is time to, and records what was found.
+    /// Checks the App if a check is due, and records the findings.
     ///
     /// # Errors
     /// When the table does not answer.
@@ -124,8 +49,8 @@ impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
         Ok(())
     }
 
-    /// Asks GitHub about the App. What one call leaves unanswered does not hide the rest. The App's
-    /// owner is recorded on the way.
+    /// Queries GitHub about the App. One failed call does not hide the other results. Also records
+    /// the App's owner.
     pub(crate) async fn facts(&self) -> AppFacts {
         let github = self.context.github;
         let (app, installations, hook, deliveries) =
@@ -143,12 +68,12 @@ impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
             && let Err(error) = (AppOwner { context: self.context }).note(app).await
         {
             let error = with_causes(&error);
-            tracing::warn!(error, "failed to note whose the App is; the sweep does");
+            tracing::warn!(error, "failed to record the App's owner; the sweep does");
         }
         AppFacts { app, installations, hook, deliveries, groups }
     }
 
-    /// Returns what these facts say about the stack's App.
+    /// Returns the findings about the stack's App.
     pub(crate) fn status(&self, facts: &AppFacts, now: Time) -> AppStatus {
         let settings = self.context.settings;
         let stack = OwnStack {
@@ -158,7 +83,7 @@ impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
             now,
         };
         let Findings { lacks, unknown } = facts.findings(stack);
-        let unknown = unknown.into_iter().map(|error| told("GitHub", error).1).collect();
+        let unknown = unknown.into_iter().map(|error| call_failure("GitHub", error).1).collect();
         let checks = lacks.iter().map(|lack| lack.check).collect();
         let lacks = lacks.into_iter().map(|lack| lack.sentence).collect();
         AppStatus { lacks, checks, unknown }

@@ -1,11 +1,11 @@
-//! The world of a pass: the ports that it works with, and the stack.
+//! The ports and settings of a pass.
 
 use crate::Settings;
 use crate::ports::{Compute, Github, Queue, Table};
 
-/// What stands behind the four ports, as one type parameter. A pass asks for the ports that it
-/// needs, as in `W: Wired<Table: Table, Compute: Compute>`: its type says what it cannot touch, and
-/// whoever wires it gives `()` for the others.
+/// Bundles the four ports as one type parameter. A pass bounds only the ports that it uses, as in
+/// `W: Wired<Table: Table, Compute: Compute>`, so its type shows what it cannot touch; the caller
+/// passes `()` for the others.
 pub trait Wired {
     /// The tables.
     type Table;
@@ -24,12 +24,12 @@ impl<T, Q, C, G> Wired for (T, Q, C, G) {
     type Github = G;
 }
 
-/// All four ports: what a pass asks for that meets all of the world.
+/// All four ports, for passes that use all of them.
 pub trait Ports: Wired<Table: Table, Queue: Queue, Compute: Compute, Github: Github> {}
 
 impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute, Github: Github>> Ports for W {}
 
-/// What a pass works with.
+/// The ports and settings of a pass.
 pub struct Context<'a, W: Wired> {
     /// The tables.
     pub table: &'a W::Table,
@@ -39,12 +39,12 @@ pub struct Context<'a, W: Wired> {
     pub compute: &'a W::Compute,
     /// GitHub.
     pub github: &'a W::Github,
-    /// The stack: as its parameters say, or with the pools of now (see [`Self::with`]).
+    /// The stack's settings: from its parameters, or with the current pools (see [`Self::with`]).
     pub settings: &'a Settings,
 }
 
 impl<'a, T, Q, C, G> Context<'a, (T, Q, C, G)> {
-    /// A context of these implementations.
+    /// Creates a context from implementations of the ports.
     #[must_use]
     pub const fn new(
         table: &'a T,
@@ -58,7 +58,7 @@ impl<'a, T, Q, C, G> Context<'a, (T, Q, C, G)> {
 }
 
 impl<W: Wired> Context<'_, W> {
-    /// The same world with other settings: with the pools as they are now.
+    /// Returns the same ports with different settings, for example with the current pools.
     #[must_use]
     pub const fn with<'b>(&'b self, settings: &'b Settings) -> Context<'b, W> {
         let &Context { table, queue, compute, github, .. } = self;
@@ -66,7 +66,7 @@ impl<W: Wired> Context<'_, W> {
     }
 }
 
-// By hand: the derived ones would ask it of `W` itself.
+// Derived impls would require `W: Clone` and `W: Copy`.
 impl<W: Wired> Clone for Context<'_, W> {
     fn clone(&self) -> Self {
         *self

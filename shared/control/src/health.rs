@@ -1,16 +1,16 @@
-//! What GitHub's answers say of its entities, on record for all launch passes.
+//! Records what GitHub's responses reveal about its entities, for all launch passes.
 
+use muster_domain::causes::with_causes;
 use muster_domain::ids::Entity;
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::trouble::Asked;
-use muster_domain::observation::ProviderError;
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::trouble::Asked;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
-use crate::causes::with_causes;
 use crate::ports::{CommitError, ReadError, Table};
 use crate::writes::{self, PassError};
 
-/// Notes an answer of GitHub's about an entity. Written only when that changes what is known.
+/// Records the outcome of a GitHub call for an entity. Writes only if the outcome is new.
 pub(crate) async fn note_answer<T: Table>(
     table: &T,
     entity: &Entity,
@@ -24,7 +24,7 @@ pub(crate) async fn note_answer<T: Table>(
     note(table, |known| known.after_answer(entity, asked, trouble, now)).await
 }
 
-/// Changes the record that launch passes share, where `after` says so.
+/// Updates the record that launch passes share, if `after` returns a new one.
 pub(crate) async fn note<T: Table>(
     table: &T,
     after: impl Fn(&Cooldowns) -> Option<Cooldowns>,
@@ -33,14 +33,14 @@ pub(crate) async fn note<T: Table>(
     let next = |known: Option<&Cooldowns>| after(known.unwrap_or(&none));
     match writes::update(table, async || table.cooldowns().await, next).await {
         Ok(_) => Ok(()),
-        // Many have just heard the same, and each has written it.
+        // Many concurrent passes record an equal finding.
         Err(PassError::Commit(CommitError::Conflict)) => {
-            tracing::warn!("failed to note an answer of GitHub's: others were faster");
+            tracing::warn!("failed to record an answer from GitHub: concurrent writes conflicted");
             Ok(())
         }
-        // The pass itself does not need the record: a launch pass, which does, reports the damage.
+        // Only launch passes need the record, and they report the damage.
         Err(PassError::Read(error @ ReadError::Unreadable { .. })) => {
-            tracing::error!(error = with_causes(&error), "failed to note an answer of GitHub's");
+            tracing::error!(error = with_causes(&error), "failed to record an answer from GitHub");
             Ok(())
         }
         Err(error) => Err(error),

@@ -1,23 +1,23 @@
 //! The passes of Muster, written once over [`ports`]: each observes, decides (in the `domain`
-//! crate), commits, performs and settles. The same code runs in Lambda and in the simulated cloud.
+//! crate), commits, performs and settles. The same code runs in Lambda and in the simulator.
 
 #![warn(missing_docs)]
 
 pub mod admin;
 pub mod app_owner;
 pub mod app_watch;
-pub mod causes;
 pub mod context;
 pub(crate) mod health;
-pub mod hidden;
 pub mod jobs;
 pub mod launches;
 pub mod metrics;
 pub mod notices;
+pub mod notifier;
 pub mod pools;
 pub mod ports;
 pub mod reaps;
 pub mod runner_api;
+pub mod settings_cache;
 pub mod sums;
 #[cfg(test)]
 pub(crate) mod testkit;
@@ -36,51 +36,60 @@ pub use self::writes::PassError;
 use crate::metrics::Measures;
 use crate::ports::ReadError;
 
-/// Which release this is. `make build` and `make package` stamp `infra/version`; any other build has Cargo's number, so
-/// that a commit alone compiles nothing anew.
+/// The release. `make build` and `make package` stamp `infra/version`; any other build has Cargo's
+/// version, so that a new commit does not cause recompilation.
 pub const RELEASE: &str = match option_env!("MUSTER_RELEASE") {
     Some(stamped) => stamped,
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// What every pass knows of its stack.
+/// The settings of a stack.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The stack's name: the value of the tag `muster:stack`.
+    /// The stack's name, which is the value of the tag `muster:stack`.
     pub stack: String,
-    /// The pools, in order of the pool file, and behind them those that are being removed.
+    /// The pools in the order of the pool file, followed by those being removed.
     pub pools: Vec<Pool>,
-    /// The maxima of stack and entities, none above `max_machines`.
+    /// The limits of stack and entities, at most `max_machines`.
     pub limits: Limits,
-    /// The most live instances, whatever a pool file says: a parameter of the stack.
+    /// The maximum number of live instances, regardless of the pool file: a parameter of the stack.
     pub max_machines: Option<u32>,
-    /// What scale-up may ask of EC2, where that is known: the admin function alone asks.
+    /// The EC2 permissions of the scale-up function; known only to the admin function.
     pub rights: Option<Rights>,
-    /// How jobs are spread over equal pools.
+    /// How jobs are distributed over equal pools.
     pub balance: Balance,
     /// All durations.
     pub timings: Timings,
-    /// Which metrics are kept.
+    /// Which metrics are published.
     pub measures: Measures,
-    /// The longest life of any machine: the stack's launch template has it power off then, whatever
-    /// its pool says.
+    /// The longest lifetime of any machine: the stack's launch template powers it off then,
+    /// regardless of its pool.
     pub longest_life: Seconds,
-    /// Where GitHub is to send events, where that is known: the admin function alone asks.
+    /// The webhook's address; known only to the admin function.
     pub webhook_url: Option<String>,
-    /// Why the record of the pools cannot be read. These are then the pools of the last version that
-    /// can be, for commands that show or repair; nothing is launched by them.
-    pub damage: Option<ReadError>,
+    /// The damage to the record of the pools, if it cannot be parsed.
+    pub damage: Option<Damage>,
+}
+
+/// A record of the pools that cannot be parsed.
+#[derive(Clone, Debug)]
+pub struct Damage {
+    /// Names the record.
+    pub error: ReadError,
+    /// Whether the settings still contain the pools that were applied last, from the stored version.
+    /// Otherwise passes have no pools, and requests show an older version.
+    pub is_bridged: bool,
 }
 
 impl Settings {
-    /// The settings of a stack, with at most so many machines.
+    /// Limits the settings to a number of machines.
     #[must_use]
     pub fn with_at_most(self, machines: u32) -> Self {
         let most = Some(machines);
         Self { limits: self.limits.below(most), max_machines: most, ..self }
     }
 
-    /// The settings of a stack as its parameters say.
+    /// Creates the settings from a stack's parameters.
     #[must_use]
     pub fn from_parameters(stack: String, pools: Vec<Pool>, timings: Timings) -> Self {
         let longest = pools.iter().map(|pool| pool.max_lifetime_seconds).max();
@@ -99,20 +108,26 @@ impl Settings {
         }
     }
 
-    /// A pool by name.
+    /// Returns the error that leaves the pools unknown, if there is one.
+    #[must_use]
+    pub fn unknown_pools(&self) -> Option<&ReadError> {
+        self.damage.as_ref().filter(|damage| !damage.is_bridged).map(|damage| &damage.error)
+    }
+
+    /// Returns a pool by name.
     #[must_use]
     pub fn pool(&self, name: &PoolName) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.name == *name)
     }
 
-    /// The longest life of a machine of this pool.
+    /// Returns the longest lifetime of a pool's machines.
     #[must_use]
     pub fn max_lifetime(&self, pool: &PoolName) -> Seconds {
         let own = self.pool(pool).map_or(Pool::MAX_LIFETIME, |pool| pool.max_lifetime_seconds);
         own.min(self.longest_life)
     }
 
-    /// All durations as they are for a pool: some it may set itself.
+    /// Returns the durations for a pool, some of which it can override.
     #[must_use]
     pub fn timings_of(&self, name: &PoolName) -> Timings {
         let mut timings = self.timings.clone();
@@ -120,8 +135,8 @@ impl Settings {
         if let Some(own) = pool.and_then(|pool| pool.boot_deadline_seconds) {
             timings.boot_deadline_seconds = own;
         }
-        // A machine that does not boot is found as that, and not by its age: the one counts as a
-        // failure, the other does not.
+        // A machine that does not boot must reach its boot deadline before its maximum age: only
+        // the former counts as a failure.
         let most = Seconds(self.max_lifetime(name).0 / 2);
         timings.boot_deadline_seconds = timings.boot_deadline_seconds.min(most);
         if let Some(own) = pool.and_then(|pool| pool.idle_limit_seconds) {

@@ -1,38 +1,40 @@
-//! The names of all metrics, and how CloudWatch files them. The template's alarms and its dashboard
-//! use the same names, and tests hold them together.
+//! The names, units and dimensions of all metrics. The template's alarms and dashboard use the same
+//! names, and tests compare them.
 //!
-//! Each name with each set of dimensions and their values is a metric that is paid for. So what is a
-//! dimension is bounded: never a repository, a workflow or a job, which are the record of usage's.
+//! CloudWatch bills each combination of a name and dimension values as a metric. So dimensions have
+//! few values: never a repository, a workflow or a job, which belong in usage records.
 
+mod emf;
 mod measure;
 
 use muster_domain::ec2::ErrorClass;
 use strum::{EnumMessage as _, VariantArray as _};
 
+pub use self::emf::lines;
 pub use self::measure::{MAX_POOLS, Measure, Measures, OTHER_POOLS, Of, keeps_failing, pool};
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Muster";
-/// The dimension of every metric: its value is the stack's name.
+/// The dimension of every metric, with the stack's name as value.
 pub const DIMENSION: &str = "Stack";
-/// The second dimension of a pool's metrics: its value is the pool's name.
+/// The second dimension of a pool's metrics, with the pool's name as value.
 pub const POOL_DIMENSION: &str = "Pool";
-/// The second dimension of a count by reasons.
+/// The second dimension of counts by reason.
 pub const REASON_DIMENSION: &str = "Reason";
 
-/// What a value is filed by.
+/// The dimensions of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::VariantArray)]
 pub enum Dimensions {
-    /// The stack alone.
+    /// Only the stack.
     Stack,
-    /// The pool.
+    /// The stack and a pool.
     Pool,
-    /// The reason, of a closed list.
+    /// The stack and a reason from a fixed list.
     Reason,
 }
 
 impl Dimensions {
-    /// The names in CloudWatch.
+    /// Returns the dimensions' names in CloudWatch.
     #[must_use]
     pub const fn names(self) -> &'static [&'static str] {
         match self {
@@ -43,7 +45,7 @@ impl Dimensions {
     }
 }
 
-/// A metric. What is written here of each stands in docs/metrics.md.
+/// A metric. The documentation of each variant is its description in docs/metrics.md.
 #[derive(
     Clone,
     Copy,
@@ -58,73 +60,73 @@ impl Dimensions {
     strum::VariantArray,
 )]
 pub enum Metric {
-    /// Age of the oldest row in `pending_delete`, `pending_force_delete` or `deleting`, seconds.
+    /// Age of the oldest instance in `pending_delete`, `pending_force_delete` or `deleting`.
     OldestPendingDeleteAgeSeconds,
-    /// Age of the oldest queued job of a pool that no runner has taken, seconds.
+    /// Age of the oldest queued job of a pool that has no runner yet.
     OldestQueuedJobAgeSeconds,
-    /// Queued jobs that no pool serves, and that have waited for half an hour.
+    /// Queued jobs that no pool serves and that have waited for half an hour.
     JobsUnserved,
-    /// Jobs that GitHub gave to a runner whose pool does not serve their repository. Not run.
+    /// Jobs that GitHub assigned to a runner whose pool does not serve their repository. Not run.
     JobsRefused,
-    /// A sweep ran to its end.
+    /// Sweeps that completed.
     ReaperTick,
-    /// Messages of any queue that failed three times or more, or that cannot be read.
+    /// Messages in any queue that failed three times or more, or that cannot be parsed.
     MessagesFailing,
     /// Machines in the orphan ledger.
     Orphans,
     /// Launch slots that EC2 refused.
     LaunchFailed,
-    /// Entities whose GitHub credentials are refused.
+    /// Entities for which GitHub refuses Muster's credentials.
     EntitiesUnhealthy,
-    /// How long something has been switched off, seconds.
+    /// How long launches, deletes or a pool have been paused.
     SwitchedOffSeconds,
-    /// A comparison with EC2 found more machines without a record than it may end.
+    /// Whether a comparison with EC2 found more orphans than it is allowed to terminate.
     BlastRadius,
     /// Launch calls that EC2 throttled.
     LaunchThrottled,
-    /// Launch calls for which EC2 lacked capacity, in part or whole.
+    /// Launch calls for which EC2 lacked some or all of the capacity.
     LaunchNoCapacity,
-    /// Launch calls that met a quota of the account; the market is left alone for a while.
+    /// Launch calls that exceeded a quota of the account; the affected types pause for a while.
     LaunchOverQuota,
-    /// Launch calls that EC2 refused as wrong.
+    /// Launch calls that EC2 refused as invalid.
     LaunchMisconfigured,
-    /// Launch calls that we may not make.
+    /// Launch calls that EC2 refused as unauthorized.
     LaunchDenied,
-    /// Launch calls that named something which EC2 does not show yet.
+    /// Launch calls that named a resource which EC2 does not show yet.
     LaunchNotYetVisible,
-    /// Launch calls of which nobody knows what they did.
+    /// Launch calls whose outcome is unknown.
     LaunchUnanswered,
-    /// Pools whose launches EC2 refuses as wrong or not allowed.
+    /// Pools whose launches EC2 refuses as invalid or unauthorized.
     PoolsRefused,
-    /// Pools whose last machines served nothing, so that one at a time is launched.
+    /// Pools whose last machines never ran a job, so that one machine at a time is launched.
     PoolsInTrouble,
-    /// Machines of a pool in a row that served nothing.
+    /// Consecutive machines of a pool that never ran a job.
     MachinesServedNothing,
-    /// Webhook deliveries that had failed, and that GitHub was asked to repeat.
+    /// Failed webhook deliveries that Muster asked GitHub to redeliver.
     WebhooksRedelivered,
-    /// Signed webhook deliveries of a job that this version cannot read.
+    /// Signed webhook deliveries of jobs that this version cannot parse.
     WebhooksUnreadable,
-    /// From when a job could have had a runner to when one took it, of each job.
+    /// Each job's wait, from when it could have had a runner to when it got one.
     JobWaitSeconds,
-    /// From EC2's machine to its agent that listens, of each machine.
+    /// Each machine's start, from EC2's launch to a listening agent.
     MachineStartSeconds,
-    /// Queued jobs of a pool that no runner has taken.
+    /// Queued jobs of a pool that have no runner yet.
     JobsWaiting,
-    /// Jobs that wait for an approval at GitHub; a hundred are counted at most.
+    /// Jobs that wait for an approval on GitHub; at most a hundred are counted.
     JobsGated,
     /// Live instances, by the pool's counter.
     MachinesLive,
-    /// Machines at work, by their own word; each five minutes.
+    /// Machines that report a running job; every five minutes.
     MachinesBusy,
-    /// What EC2's list of our machines costs an hour, as far as it has prices; each five minutes.
+    /// Cost per hour of the machines that EC2 lists, at known prices; every five minutes.
     DollarsAnHour,
-    /// Machines that EC2 lists, and of which no price is known; each five minutes.
+    /// Machines that EC2 lists without a known price; every five minutes.
     MachinesUnpriced,
-    /// Jobs whose machine ended before them.
+    /// Jobs whose machine ended before they did.
     JobsInterrupted,
-    /// Machines that were bought for a job, and ran none.
+    /// Machines that were launched for a job and never ran one.
     MachinesInVain,
-    /// The least that GitHub has left of an hour's calls, as an answer of its said.
+    /// The lowest number of API calls left this hour that GitHub has reported.
     GitHubCallsLeft,
 }
 
@@ -132,8 +134,8 @@ impl Metric {
     /// All metrics.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The one that counts launch calls with an answer of this class; none for those that no launch
-    /// gets, or only one whose token was used before.
+    /// Returns the metric that counts launch calls with an answer of this class. `None` for a class
+    /// that a launch does not get, or gets only if its client token was used before.
     #[must_use]
     pub const fn for_refusal(class: ErrorClass) -> Option<Self> {
         Some(match class {
@@ -148,19 +150,19 @@ impl Metric {
         })
     }
 
-    /// The name in CloudWatch.
+    /// Returns the name in CloudWatch.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// What it is, in a sentence.
+    /// Returns the description, one sentence.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         self.get_documentation().unwrap_or_default()
     }
 
-    /// CloudWatch's unit.
+    /// Returns CloudWatch's unit.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -174,7 +176,7 @@ impl Metric {
         }
     }
 
-    /// How it is filed: once for each of these.
+    /// Returns the sets of dimensions under which each value is published.
     #[must_use]
     pub const fn dimensions(self) -> &'static [Dimensions] {
         match self {
@@ -190,8 +192,8 @@ impl Metric {
         }
     }
 
-    /// Whether an alarm watches it, filed by the stack alone. The others are shown, and may be
-    /// turned off.
+    /// Whether an alarm watches the metric with only the stack's dimension. Other metrics are for
+    /// dashboards and can be turned off.
     #[must_use]
     pub const fn is_watched(self) -> bool {
         match self {

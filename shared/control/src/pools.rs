@@ -1,5 +1,5 @@
-//! The set of pools as it is now, and what an apply leaves to be done: jobs of pools that do not
-//! serve them any more, and pools that are being removed.
+//! The current set of pools, and the follow-up of an apply: jobs that their pool no longer serves,
+//! and pools being removed.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,6 @@ use muster_domain::pool_set::{MAX_VERSIONS, PoolSet};
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
-use crate::Settings;
 use crate::context::{Context, Wired};
 use crate::ports::{
     Instances as _, Jobs as _, Launches as _, Operations as _, Queue, ReadError, Table,
@@ -21,50 +20,86 @@ use crate::ports::{
 use crate::wake::reap_message;
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
+use crate::{Damage, Settings};
 
 /// The subject of applied pool files in the audit trail.
 pub(crate) const POOLS_SUBJECT: &str = "pools";
-/// How many of its newest lines are read to find the version that was applied last.
+/// Number of audit lines read to find the version that was applied last.
 const LINES_READ: u32 = 20;
-/// Most jobs of a pool that are matched anew at once; the rest follows in the next sweep.
+/// Maximum number of a pool's jobs that are matched again at once; the rest follow in the next
+/// sweep.
 const MATCHED_AT_ONCE: u32 = 200;
-/// Most jobs without a pool that a sweep looks at, the oldest. They may be another system's, and
-/// stay until it serves them.
+/// Maximum number of unserved jobs that a sweep reads, oldest first. They may belong to a different
+/// system and remain until it serves them.
 pub(crate) const MAX_UNMATCHED: u32 = 500;
-/// Most of them whose reason a sweep writes anew.
+/// Maximum number of unserved jobs whose reason a sweep updates.
 const MAX_RETOLD: usize = 50;
-/// A job that no pool serves counts for the alarm when it has waited so long: another system, whose
-/// it may be, has served it by then.
+/// Time after which an unserved job counts for the alarm: a different system that it may belong to
+/// has served it by then.
 const UNSERVED_AFTER: Seconds = Seconds(1800);
 
 impl Settings {
-    /// These settings with the pools as they were applied last, and the App's owner; without any
-    /// pools, the built-in one holds. Read at every invocation: no pass decides on what it remembers.
+    /// Returns these settings with the pools as they were applied last, and the App's owner; without
+    /// any pools, the built-in one holds. Read at every invocation: no pass decides on what it
+    /// remembers, unless its commit checks that ([`crate::settings_cache`]). If the record cannot be
+    /// read, the stored version of the same file takes its place. If that cannot be read either, there
+    /// are no pools: see [`Self::unknown_pools`].
     ///
     /// # Errors
-    /// When the set cannot be read. Then nothing is known of any pool, and the caller leaves its
-    /// messages where they are.
+    /// When the tables do not answer.
     pub async fn current<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
-        Ok(self.with_set(table.pool_set().await?.map(Stored::into_record)))
+        match table.pool_set().await {
+            Err(error @ ReadError::Unreadable { .. }) => {
+                Ok(Cow::Owned(self.bridged(error, table).await?))
+            }
+            set => Ok(self.with_set(set?.map(Stored::into_record))),
+        }
     }
 
-    /// The same for commands that show or repair: where the record cannot be read, these are the
-    /// pools of the last version that can be, and `damage` is set.
+    /// Returns the settings while the record of the pools cannot be read.
+    pub(crate) async fn bridged<T: Table>(
+        &self,
+        error: ReadError,
+        table: &T,
+    ) -> Result<Self, ReadError> {
+        let last = last_applied(table).await?;
+        let is_bridged = last.is_newest;
+        let settings = match is_bridged {
+            true => self.with_set(last.set).into_owned(),
+            false => Self { pools: Vec::new(), ..self.clone() },
+        };
+        Ok(Self { damage: Some(Damage { error, is_bridged }), ..settings })
+    }
+
+    /// Like [`Self::current`], for passes that depend on the pools.
+    ///
+    /// # Errors
+    /// When the tables do not answer, or the pools are unknown: the caller leaves its messages where
+    /// they are.
+    pub async fn current_pools<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
+        let settings = self.current(table).await?;
+        match settings.unknown_pools() {
+            Some(error) => Err(error.clone()),
+            None => Ok(settings),
+        }
+    }
+
+    /// Like [`Self::current`], for requests that show or repair: if the pools are unknown, returns
+    /// those of the newest version that can be parsed.
     ///
     /// # Errors
     /// When the tables do not answer.
     pub async fn current_or_last<T: Table>(&self, table: &T) -> Result<Cow<'_, Self>, ReadError> {
-        match self.current(table).await {
-            Err(damage @ ReadError::Unreadable { .. }) => {
-                let last = last_applied(table).await?;
-                let settings = self.with_set(last.and_then(|(_, set)| set)).into_owned();
-                Ok(Cow::Owned(Self { damage: Some(damage), ..settings }))
-            }
-            current => current,
+        let settings = self.current(table).await?;
+        if settings.unknown_pools().is_none() {
+            return Ok(settings);
         }
+        let last = last_applied(table).await?;
+        let damage = settings.damage.clone();
+        Ok(Cow::Owned(Self { damage, ..self.with_set(last.set).into_owned() }))
     }
 
-    fn with_set(&self, stored: Option<PoolSet>) -> Cow<'_, Self> {
+    pub(crate) fn with_set(&self, stored: Option<PoolSet>) -> Cow<'_, Self> {
         let Some(set) = stored else { return Cow::Borrowed(self) };
         if set.version == 0 {
             let owned = |pool: &Pool| Pool { app_owner: set.app_owner.clone(), ..pool.clone() };
@@ -87,8 +122,8 @@ impl Settings {
         })
     }
 
-    /// The set with the stack's launch template, which no pool file names: every pool of these
-    /// settings has it.
+    /// Returns the set with the stack's launch template, which pool files do not contain; every
+    /// pool of these settings has it.
     pub(crate) fn with_template(&self, set: PoolSet) -> PoolSet {
         let Some(own) = self.pools.first() else { return set.with_template("", "", None) };
         let device = own.template_device.as_deref();
@@ -96,25 +131,44 @@ impl Settings {
     }
 }
 
-/// The number of the version that was applied last, and the newest version that can be read. The
-/// audit trail has the number; without a line, no file was ever applied.
-pub(crate) async fn last_applied<T: Table>(
-    table: &T,
-) -> Result<Option<(u64, Option<PoolSet>)>, ReadError> {
+/// The version of the pools that was applied last, if it can be parsed.
+pub(crate) struct LastApplied {
+    /// Its number; zero if no file was ever applied.
+    pub(crate) version: u64,
+    /// The newest version that can be read.
+    pub(crate) set: Option<PoolSet>,
+    /// Whether that is the version that was applied last.
+    pub(crate) is_newest: bool,
+}
+
+/// Finds the version that was applied last: by the audit trail, whose listing may be late and leaves
+/// out lines that cannot be read, and by the versions that are kept after that one.
+pub(crate) async fn last_applied<T: Table>(table: &T) -> Result<LastApplied, ReadError> {
     let lines = table.audit(POOLS_SUBJECT, LINES_READ).await?;
-    let Some(newest) = lines.iter().find_map(|line| applied_version(&line.why)) else {
-        return Ok(None);
-    };
+    let mut newest = lines.iter().find_map(|line| applied_version(&line.why)).unwrap_or(0);
+    while is_kept(table, newest + 1).await? {
+        newest += 1;
+    }
     let oldest = (newest + 1).saturating_sub(MAX_VERSIONS).max(1);
     for version in (oldest..=newest).rev() {
         if let Some(set) = kept(table, version).await? {
-            return Ok(Some((newest, Some(set))));
+            let is_newest = version == newest;
+            return Ok(LastApplied { version: newest, set: Some(set), is_newest });
         }
     }
-    Ok(Some((newest, None)))
+    Ok(LastApplied { version: newest, set: None, is_newest: newest == 0 })
 }
 
-/// A version that is kept; none if it is not, or cannot be read.
+/// Whether a version is kept, also one that cannot be read.
+async fn is_kept<T: Table>(table: &T, version: u64) -> Result<bool, ReadError> {
+    match table.pool_versions(&[version]).await {
+        Ok(sets) => Ok(!sets.is_empty()),
+        Err(ReadError::Unreadable { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns a stored version, or none if it does not exist or cannot be parsed.
 pub(crate) async fn kept<T: Table>(table: &T, version: u64) -> Result<Option<PoolSet>, ReadError> {
     match table.pool_versions(&[version]).await {
         Ok(mut sets) => Ok(sets.pop()),
@@ -123,30 +177,30 @@ pub(crate) async fn kept<T: Table>(table: &T, version: u64) -> Result<Option<Poo
     }
 }
 
-/// The number in a line of the audit trail about an applied file: "version 7, applied (+linux)".
+/// Parses the version in an audit line about an applied file: "version 7, applied (+linux)".
 fn applied_version(why: &str) -> Option<u64> {
     why.strip_prefix("version ")?.split(',').next()?.parse().ok()
 }
 
-/// The jobs that no pool serves.
+/// Results about the jobs that no pool serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unmatched {
-    /// How many have waited for long.
+    /// Number of jobs that have waited for a long time.
     pub(crate) late: usize,
-    /// A pool refuses one of them since the App belongs to somebody else, as far as is known.
+    /// Whether a pool refuses one of them only because, as far as we know, the App has a different
+    /// owner.
     pub(crate) is_owner_doubted: bool,
 }
 
-/// The part of the sweep that looks after pools which were changed or removed.
+/// The sweep's follow-up of changed and removed pools.
 pub(crate) struct Changed<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub(crate) context: Context<'a, W>,
 }
 
 impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
-    /// Matches jobs anew that their pool does not serve any more. `waiting` are the first of those
-    /// that wait for it. A job that no pool serves stays where it is: a later file may serve
-    /// it.
+    /// Matches jobs again that their pool no longer serves. `waiting` are the first of its waiting
+    /// jobs. A job that no pool serves stays where it is: a later file may serve it.
     pub(crate) async fn match_anew(
         &self,
         pool: &Pool,
@@ -161,10 +215,10 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
         let mut wake = Woken::default();
         for job in demand.iter().filter(|job| is_left(job)) {
             let Some(next) = matched(job, self.context.settings, now) else { continue };
-            tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "matched a job of a removed pool anew");
+            tracing::info!(job.id = %job.key(), pool.name = %pool.name, to = ?next.pool, "matched a job of a removed pool again");
             let to = next.pool.clone().filter(|name| *name != pool.name);
             let key = job.key();
-            // Another writer knows better; the next sweep looks again.
+            // A concurrent writer has newer information; the next sweep checks again.
             if writes::commit_unless_changed(self.context.table, &[job.change(next).into()]).await?
             {
                 to.into_iter().for_each(|to| wake.for_job(to, key));
@@ -173,8 +227,8 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
         Ok(self.context.queue.send_wakes(&wake.messages(), Seconds(0)).await?)
     }
 
-    /// Gives jobs that no pool served when they came to the pool that serves them now, and says of
-    /// the others why none does now.
+    /// Assigns jobs to pools that serve them now although none did when they arrived, and updates
+    /// the reason of the others.
     pub(crate) async fn match_unmatched(
         &self,
         unmatched: Result<Vec<Stored<Job>>, ReadError>,
@@ -203,7 +257,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
             let pool_name = Some(pool.name.clone());
             let next = Job { pool: pool_name, unmatched: None, ..job.record().clone() };
             tracing::info!(job.id = %job.key(), pool.name = %pool.name, "a pool serves the job now");
-            // Another writer knows better; the next sweep looks again.
+            // A concurrent writer has newer information; the next sweep checks again.
             if writes::commit_unless_changed(self.context.table, &[job.change(next).into()]).await?
             {
                 wake.for_job(pool.name.clone(), job.key());
@@ -213,14 +267,14 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
         Ok(left)
     }
 
-    /// Whether a pool would serve the job if its repository were the App owner's.
+    /// Whether a pool would serve the job if its repository belonged to the App's owner.
     fn is_left_to_the_owner(&self, job: &Job) -> bool {
         let pools = self.context.settings.pools.iter();
         pools.map(|pool| pool.serves(job)).any(|said| matches!(said, Err(Mismatch::Owner(_))))
     }
 
-    /// Hurries the end of what a removed pool has left, and strikes it from the set when nothing
-    /// is.
+    /// Speeds up the end of a removed pool's instances, and deletes the pool from the set once none
+    /// are left.
     pub(crate) async fn see_out(&self, pool: &Pool, now: Time) -> Result<(), PassError> {
         end_outdated(self.context.table, self.context.queue, pool, now).await?;
         if !self.context.table.open_launches(&pool.name).await?.is_empty() {
@@ -231,7 +285,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
             return Ok(());
         }
         let Some(set) = self.context.table.pool_set().await? else { return Ok(()) };
-        // It may have been listed again meanwhile.
+        // The pool may have been added again meanwhile.
         if !set.pool(&pool.name).is_some_and(|pool| pool.may_go(now)) {
             return Ok(());
         }
@@ -242,8 +296,8 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
         Ok(())
     }
 
-    /// Whether no live instance and no waiting job is left. The counter is exact; listings come
-    /// late, which the time that a removal takes at least makes up for.
+    /// Whether no live instance and no waiting job is left. The counter is exact; listings may be
+    /// stale, which the minimum duration of a removal compensates for.
     async fn is_empty(&self, pool: &PoolName) -> Result<bool, PassError> {
         let counted = self.context.table.capacity(pool).await?.map_or(0, |capacity| capacity.live);
         Ok(counted == 0
@@ -252,8 +306,8 @@ impl<W: Wired<Table: Table, Queue: Queue>> Changed<'_, W> {
     }
 }
 
-/// Wakes the rows of runners that wait for a job and are not what their pool says now. A lost
-/// message costs time only: every row has its own.
+/// Wakes the rows of waiting runners that no longer match their pool's configuration. A lost
+/// message only delays this: every row has a due time.
 pub(crate) async fn end_outdated<T: Table, Q: Queue>(
     table: &T,
     queue: &Q,
@@ -268,7 +322,7 @@ pub(crate) async fn end_outdated<T: Table, Q: Queue>(
     Ok(queue.send_reap(&messages).await?)
 }
 
-/// The job with the pool that serves it now, if there is one.
+/// Returns the job with the pool that serves it now, if there is one.
 fn matched(job: &Job, settings: &Settings, now: Time) -> Option<Job> {
     let pool = select::choose(&settings.pools, settings.balance, job).ok()?;
     Some(job.moved_to(&pool.name, "the pool file was changed", now))

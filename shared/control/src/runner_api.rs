@@ -1,23 +1,23 @@
-//! What a machine asks of us: its configuration, and to hear its reports.
+//! Machines' requests: runner configurations and reports.
 
 mod agents;
 mod failure;
 mod request;
 
-use futures_util::future::join;
+use futures_util::future::{join, join3};
 use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::ids::{InstanceName, RunnerId};
+use muster_domain::causes::with_causes;
+use muster_domain::ids::RunnerId;
 use muster_domain::instance::{AfterEnd, Ages, Exit, Instance, ReportError, RunnerState, Start};
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::Pool;
-use muster_domain::stored::Stored;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
 pub use self::failure::Hindrance;
-pub use self::request::{MachineReport, look};
-use crate::causes::with_causes;
+pub use self::request::{MachineReport, Owner, look};
 use crate::context::{Context, Wired};
 use crate::health::note;
 use crate::metrics::{self, Measure, Metric};
@@ -30,47 +30,47 @@ use crate::writes::{self, MayConflict, PassError};
 pub struct Configuration {
     /// The runner's name.
     pub runner_name: String,
-    /// What the agent takes as `--jitconfig`. A credential.
+    /// The value for the agent's `--jitconfig`. A credential.
     pub encoded: String,
-    /// The pool's environment for the runner.
+    /// The pool's environment variables for the runner.
     pub environment: std::collections::BTreeMap<String, String>,
-    /// The pool's shell text to be run before the runner starts.
+    /// The pool's shell script to run before the runner starts.
     pub boot_hook: Option<String>,
-    /// Whether the runner's user may become root.
+    /// Whether the runner's user can become root.
     pub sudo: bool,
-    /// The agent that the machine takes before it starts, where its own will not do.
+    /// The agent to install before the runner starts, if the machine's own must not be used.
     pub agent: Option<AgentOffer>,
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
-    /// What a machine does whose agent has ended: all others go on.
+    /// What a machine should do after its agent ended; irrelevant for other reports.
     pub after: AfterEnd,
-    /// What CloudWatch is told.
+    /// The metrics.
     pub measures: Vec<Measure>,
 }
 
-/// Why a machine does not get what it asks for.
+/// Why a machine's request is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunnerApiError {
-    /// No instance of ours: it must shut down.
+    /// The machine belongs to no instance of ours and must shut down.
     #[error("this machine belongs to no instance")]
     UnknownMachine,
-    /// It must shut down, or fail its job.
+    /// The machine must shut down, or fail its job.
     #[error(transparent)]
     Refused(#[from] ReportError),
-    /// Try again later.
+    /// The machine should retry later.
     #[error("try again in {}: {why}", after)]
     Later {
-        /// When.
+        /// The delay.
         after: Seconds,
-        /// Why, for the machine.
+        /// The reason, for the machine.
         hindrance: Hindrance,
-        /// Why, in a sentence.
+        /// The reason, as a sentence.
         why: String,
     },
-    /// The table or the queue failed: try again.
+    /// The table or the queue failed; the machine should retry.
     #[error("Muster's table or queue does not answer")]
     Pass(#[from] PassError),
 }
@@ -81,80 +81,86 @@ impl MayConflict for RunnerApiError {
     }
 }
 
-/// A configuration call that is on record.
+/// A recorded configuration call.
 struct CountedCall {
     instance: Stored<Instance>,
-    /// The registration of an earlier call.
+    /// The runner ID of an earlier call's registration.
     earlier: Option<RunnerId>,
-    /// What GitHub refused before it was asked.
-    known: Cooldowns,
+    /// GitHub's refusals as known before the call.
+    known: Option<Stored<Cooldowns>>,
 }
 
-/// The passes behind runner-api.
+/// The passes of the runner-api function.
 pub struct RunnerApi<'a, W: Wired> {
-    /// The world, with the settings of [`look`].
+    /// The ports, and the settings from [`look`].
     pub context: Context<'a, W>,
-    /// The instance that owns the machine. It never changes.
-    pub owner: InstanceName,
-    /// The id of the role that signed; none for the stack's.
+    /// The instance that owns the machine.
+    pub owner: Owner,
+    /// The ID of the role that signed the request; absent for the stack's own role.
     pub role: Option<&'a str>,
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
-    /// Hands out a fresh configuration. Repeatable as long as the agent has not started: the answer
-    /// may be lost on its way. The registration of an earlier call is removed. `agent`: what the
-    /// machine has, where it can take another. `ages`: how the machine came so far.
+    /// Returns a new configuration. Repeatable until the agent has started, because a response may
+    /// be lost; an earlier call's registration is removed. `agent` is the machine's agent, if it
+    /// can use a different one; `ages` are the times of the boot so far.
     ///
     /// # Errors
-    /// What the machine is to do instead.
+    /// What the machine should do instead.
     pub async fn configure(
         &self,
         agent: Option<AgentReport>,
         ages: Ages,
         now: Time,
     ) -> Result<Configuration, RunnerApiError> {
+        self.require_pools()?;
         let CountedCall { instance, earlier, known } = self.ask(ages, now).await?;
         let registrar = registrar(&instance);
-        self.remove_earlier(&registrar, &instance, earlier).await;
         let Some(pool) = self.context.settings.pool(&instance.pool) else {
+            self.remove_earlier(&registrar, &instance, earlier).await;
             return Err(ReportError::Draining.into());
         };
         let name = instance.runner_name();
         let labels: Vec<String> = pool.labels.carried().iter().map(str::to_owned).collect();
         let answer =
             self.context.github.configure(&registrar, &name, &labels, pool.runner_group_id);
-        // The list is not waited for by itself.
-        let (answer, told) = join(answer, self.told_of_agents(&registrar, agent)).await;
+        // Concurrent: no call needs another's answer, and each registration has its own name.
+        let removed = self.remove_earlier(&registrar, &instance, earlier);
+        let told = self.told_of_agents(&registrar, agent);
+        let (answer, told, ()) = join3(answer, told, removed).await;
         let config = match answer {
             Ok(config) => config,
             Err(error) => return Err(self.not_granted(&instance, pool, error, now).await?),
         };
         let id = config.runner;
+        let none = Cooldowns::default();
+        let record = known.as_deref().unwrap_or(&none);
         let (offer, newest) =
-            told.as_ref().map(|told| told.offer(&known.agents, now)).unwrap_or_default();
+            told.as_ref().map(|told| told.offer(&record.agents, now)).unwrap_or_default();
         let stored = self.change(instance.clone(), |next| {
-            // A later call of the same machine counts on; this answer is not the newest then.
+            // A later call of the same machine is newer than this answer.
             if next.runner_name() != name {
                 return Err(RunnerApiError::Refused(ReportError::OtherRegistration));
             }
-            // Marked for delete while GitHub was asked: recorded, so that the reaper removes it,
-            // but not handed out.
+            // If the instance was marked for delete during the call, record the registration so
+            // that the reaper removes it, but do not return it.
             next.configured(id, now);
             if let Some(told) = &told {
                 next.runs_agent(told.own(), offer.as_ref(), newest, now);
             }
             Ok(())
         });
-        // The one that fails fails the call, and does not keep the other from its record.
-        let noted = self.note_configured(&instance, &known, pool, told.as_ref(), now);
+        // Each of the two writes happens even if the other fails; an error of either fails the
+        // call.
+        let noted = self.note_configured(&instance, known.as_ref(), pool, told.as_ref(), now);
         let (stored, noted) = join(stored, noted).await;
         if let Err(RunnerApiError::Refused(_)) = stored {
-            // No record will ever lead to it.
+            // No record refers to it.
             self.remove_earlier(&registrar, &instance, Some(id)).await;
         }
         let stored = stored?;
         noted?;
-        if stored.is_probe && known.has_entity(&stored.entity) {
+        if stored.is_probe && record.has_entity(&stored.entity) {
             self.nudge(&stored, now).await;
         }
         if stored.mark().is_some() {
@@ -170,15 +176,18 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         })
     }
 
-    /// Takes a report.
+    /// Handles a report.
     ///
     /// # Errors
-    /// What the machine is to do instead.
+    /// What the machine should do instead.
     pub async fn report(
         &self,
         report: &MachineReport,
         now: Time,
     ) -> Result<Reported, RunnerApiError> {
+        if matches!(report, MachineReport::JobStarted { .. }) {
+            self.require_pools()?;
+        }
         let instance = self.instance().await?;
         let settings = self.context.settings;
         let timings = &settings.timings_of(&instance.pool);
@@ -198,7 +207,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 Ok(())
             })
             .await?;
-        // Once: a machine may say it as often as it likes.
+        // Logged once: a machine may repeat the report.
         if ends && stored.runner.state == RunnerState::Failed {
             tracing::warn!(instance.id = %stored.name, log = stored.last_words().last(), "a machine reported a failed boot");
         }
@@ -213,14 +222,22 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         }
         match (report, &stored.runner.exit) {
             (MachineReport::JobStarted { .. }, Some(Exit { foreign: Some(what), .. })) => {
-                tracing::warn!(instance.id = %stored.name, what, "GitHub gave a runner a job that its pool does not serve");
+                tracing::warn!(instance.id = %stored.name, what, "GitHub assigned a job to a runner whose pool does not serve it");
                 Err(ReportError::ForeignJob.into())
             }
             _ => Ok(Reported { after, measures: self.start(&stored, came) }),
         }
     }
 
-    /// Of a machine whose agent has just said that it listens.
+    /// Fails while the pools are unknown: the pool may still exist.
+    fn require_pools(&self) -> Result<(), PassError> {
+        match self.context.settings.unknown_pools() {
+            Some(error) => Err(error.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the metrics of a machine whose agent started to listen.
     fn start(&self, instance: &Instance, millis: Option<u32>) -> Vec<Measure> {
         let of = metrics::pool(self.context.settings, &instance.pool);
         let seconds = millis.map(|millis| f64::from(millis) / 1000.0);
@@ -228,21 +245,39 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         measure.into_iter().collect()
     }
 
-    /// Wakes the reaper. A runner that ended without a job may hold a claim, which is given back at
-    /// once; a probe that came up opens its pool. If the message is lost, the sweep does both.
+    /// Wakes the reaper: a runner that ended without a job may have a claim to release, and a
+    /// successful probe ends its pool's back-off. If the message is lost, the sweep does both.
     async fn nudge(&self, instance: &Stored<Instance>, now: Time) {
         if let Err(error) = self.context.queue.send_reap(&[reap_message(instance, now)]).await {
             tracing::warn!(instance.id = %instance.name, error = with_causes(&error), "failed to wake the reaper; the next sweep does");
         }
     }
 
-    /// Counts the configuration call before it is made. What GitHub refuses is read beside it.
+    /// Records the configuration call before it is made. Reads GitHub's known refusals
+    /// concurrently.
     async fn ask(&self, ages: Ages, now: Time) -> Result<CountedCall, RunnerApiError> {
-        let instance = self.instance().await?;
+        // The record has usually not changed since the bind, which the commit checks. Before the
+        // request is refused, the current record is read.
+        let bound = self.owner.bound.clone().filter(|bound| self.is_signed_for(bound));
+        if let Some(bound) = bound {
+            let counted = self.count(bound, ages, now).await;
+            if matches!(counted, Ok(_) | Err(RunnerApiError::Pass(_))) {
+                return counted;
+            }
+        }
+        self.count(self.instance().await?, ages, now).await
+    }
+
+    async fn count(
+        &self,
+        instance: Stored<Instance>,
+        ages: Ages,
+        now: Time,
+    ) -> Result<CountedCall, RunnerApiError> {
         let mut earlier = None;
         let counted = self.change(instance, |next| {
             if next.is_overtaken(now) {
-                let why = "a later request of this machine is answered".to_owned();
+                let why = "a later request of this machine is in progress".to_owned();
                 let hindrance = Hindrance::Overtaken;
                 return Err(RunnerApiError::Later { after: Seconds(2), hindrance, why });
             }
@@ -251,17 +286,17 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             Ok(())
         });
         let (counted, known) = join(counted, self.context.table.cooldowns()).await;
-        let (instance, known) = (counted?, known?);
-        let known = known.map(Stored::into_record).unwrap_or_default();
+        let (instance, known) = (counted?, writes::readable(known)?);
         Ok(CountedCall { instance, earlier, known })
     }
 
-    /// GitHub registers runners for the entity, and lists agents. Where either is news, what is known
-    /// is read again, since others may know better by now.
+    /// Records that GitHub registers runners for the entity, and the agents that GitHub lists, if either
+    /// is new. After a conflict only the former is written again: all machines that register at the
+    /// same time see the same list, so one of them writes it.
     async fn note_configured(
         &self,
         instance: &Instance,
-        before: &Cooldowns,
+        before: Option<&Stored<Cooldowns>>,
         pool: &Pool,
         told: Option<&agents::Told>,
         now: Time,
@@ -271,14 +306,19 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             let base = opened.as_ref().unwrap_or(known);
             told.and_then(|told| told.after(base, &pool.name, now)).or(opened)
         };
-        match after(before) {
-            Some(_) => note(self.context.table, after).await,
-            None => Ok(()),
+        let none = Cooldowns::default();
+        let record = before.map_or(&none, Stored::record);
+        let Some(next) = after(record) else { return Ok(()) };
+        if record.after_registration(pool, &instance.entity).is_some() {
+            return note(self.context.table, after).await;
         }
+        let change = Change::from_read(before, next).into();
+        writes::commit_unless_changed(self.context.table, &[change]).await?;
+        Ok(())
     }
 
-    /// Removes the registration of a call whose answer the machine did not get. Best effort: what
-    /// is left was never started, so GitHub gives it no job, and GitHub removes it after a day.
+    /// Removes the registration of a call whose response the machine did not get. Best effort: such
+    /// a runner never starts, so GitHub assigns no job to it, and removes it after a day.
     async fn remove_earlier(
         &self,
         registrar: &Registrar,
@@ -294,20 +334,22 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     }
 
     async fn instance(&self) -> Result<Stored<Instance>, RunnerApiError> {
-        let instance = self.context.table.instance(&self.owner).await?;
+        let instance = match &self.owner.read {
+            Some(read) => Some(read.clone()),
+            None => self.context.table.instance(&self.owner.name).await?,
+        };
         instance
             .filter(|instance| self.is_signed_for(instance))
             .ok_or(RunnerApiError::UnknownMachine)
     }
 
-    /// A machine has the role that its instance was launched with. Whoever signs with another one
-    /// is not that machine, whatever name its session has.
+    /// Whether the request was signed with the role that the instance was launched with. A
+    /// different role means a different machine, whatever its session name is.
     fn is_signed_for(&self, instance: &Instance) -> bool {
         instance.role.as_deref() == self.role
     }
 
-    /// Changes and commits an instance as it was read. When somebody else was faster, it is read
-    /// again.
+    /// Changes an instance and commits it; after a conflict, reads it again.
     async fn change(
         &self,
         read: Stored<Instance>,
@@ -322,7 +364,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                     stored.map_err(PassError::from)?.ok_or(RunnerApiError::UnknownMachine)?
                 }
             };
-            // A tombstone is not written again.
+            // An ended record is not written again.
             if !before.state().is_live() {
                 return Err(ReportError::Draining.into());
             }
@@ -338,14 +380,14 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     }
 }
 
-/// The line about a job that the pool does not serve.
+/// Returns the audit line about a job that the pool does not serve.
 fn refused_job(before: &Instance, next: &Instance) -> Option<Audit> {
     let exit = next.runner.exit.as_ref().filter(|_| before.runner.exit.is_none())?;
     let what = exit.foreign.as_ref()?;
     Some(Audit::new(&next.name, AuditKind::JobRefused, "muster", what, exit.at))
 }
 
-/// What a report makes of the record. The pool is none where there is none of that name any more.
+/// Applies a report to the record. The pool is absent if it no longer exists.
 fn take(
     report: &MachineReport,
     next: &mut Instance,
@@ -356,10 +398,10 @@ fn take(
     match report {
         MachineReport::RunnerStarted { runner } => Ok(next.runner_started(runner, now, timings)?),
         MachineReport::JobStarted { runner, job } => {
-            // As for a configuration: a pool that is gone has no machine.
+            // As for configurations: a machine of a pool that no longer exists gets no job.
             let pool = pool.ok_or(ReportError::Draining)?;
             match next.job_started(runner, job.clone(), pool, now, timings)? {
-                // What is foreign stands on record first.
+                // A foreign job is recorded first.
                 Start::Accepted | Start::Foreign => Ok(()),
                 Start::Undecided => {
                     let why = "GitHub is removing this runner and has not answered".to_owned();
@@ -369,7 +411,7 @@ fn take(
             }
         }
         MachineReport::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
-        MachineReport::Exited { code } => {
+        MachineReport::Exited { code, .. } => {
             next.runner_ended(Some(*code), None, now, timings);
             Ok(())
         }

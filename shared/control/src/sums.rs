@@ -1,5 +1,5 @@
-//! What machines cost and how long jobs waited: lines are put together to days, and prices are
-//! learned. Nobody on the way of a job or a delete waits for any of it.
+//! Computes what machines cost and how long jobs waited: sums usage records by day and learns
+//! prices. Launches and deletes never wait for this.
 
 mod days;
 mod prices;

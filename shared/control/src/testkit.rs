@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::ec2::Make;
+use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::instance::ErrorDetail;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Machine, MachineSeen, ProviderError};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
+use muster_domain::observation::{Machine, MachineSeen};
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 
 use crate::ports::{Compute, ListedMachine, Page, Refusal, ShownMachine};
@@ -32,7 +32,7 @@ pub(crate) fn fault() -> ErrorDetail {
     }
 }
 
-/// An EC2 that is asked for nothing but to end machines.
+/// An EC2 that only supports terminations.
 pub(crate) trait Ends {
     async fn end(
         &self,

@@ -1,4 +1,4 @@
-//! Whom to wake, and for what: the messages that ask for launch passes.
+//! Builds the wake-up messages for launch passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,24 +9,25 @@ use muster_domain::message::WakePool;
 /// Pools whose launch pass should run.
 #[derive(Debug, Default)]
 pub struct Woken {
-    /// Jobs that wait for a pool.
+    /// Waiting jobs by pool.
     jobs: BTreeMap<PoolName, BTreeSet<JobKey>>,
-    /// Pools that have something else to look at: a runner or room that came free.
+    /// Pools with another reason for a pass: a runner or capacity became available.
     whole: BTreeSet<PoolName>,
 }
 
 impl Woken {
-    /// For a job that waits there.
+    /// Adds a job that waits for a pool.
     pub fn for_job(&mut self, pool: PoolName, job: JobKey) {
         self.jobs.entry(pool).or_default().insert(job);
     }
 
-    /// For whatever waits there.
+    /// Adds a pool for all its waiting jobs.
     pub fn whole(&mut self, pool: PoolName) {
         self.whole.insert(pool);
     }
 
-    /// What an event asks for: `wake` are the pools, `jobs` the jobs as they are stored now.
+    /// Adds the pools that an event affects: `wake` are the pools, `jobs` the jobs as they are
+    /// stored now.
     pub fn after(&mut self, wake: &BTreeSet<PoolName>, jobs: &[Job]) {
         for pool in wake {
             let waits = |job: &&Job| job.is_demand() && job.pool.as_ref() == Some(pool);
@@ -40,8 +41,8 @@ impl Woken {
         }
     }
 
-    /// A pass for named jobs ends at once when they are served, so a pool that has something else
-    /// to look at gets a message of its own for that.
+    /// Returns the messages. A pass for named jobs ends as soon as they are served, so a pool with
+    /// another reason gets a separate message.
     #[must_use]
     pub fn messages(&self) -> Vec<WakePool> {
         let named = self.jobs.iter().flat_map(|(pool, jobs)| {

@@ -1,17 +1,16 @@
-//! Commits of changed records.
+//! Commits changed records.
 
-use muster_domain::ids::JobKey;
+use muster_domain::causes::with_causes;
+use muster_domain::claim;
 use muster_domain::instance::{Instance, State};
-use muster_domain::job::claim;
 use muster_domain::job::{FailedMachine, Job, PassedOver};
 use muster_domain::stored::{Change, Stored, Version};
 use muster_domain::time::Time;
 use muster_domain::usage::Line;
 
-use crate::causes::with_causes;
 use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
 
-/// Why a pass stopped. All heal by running the pass again; an unreadable record stays as it is.
+/// Why a pass stopped. Running the pass again resolves all of these, except an unreadable record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PassError {
     /// A read failed.
@@ -25,10 +24,10 @@ pub enum PassError {
     Queue(#[from] QueueError),
 }
 
-/// How often a pass reads again after somebody else was faster.
+/// Maximum number of attempts when concurrent writes conflict.
 const CONFLICT_ROUNDS: usize = 6;
 
-/// An error that may say that another writer was faster.
+/// An error that may be a conflict with a concurrent write.
 pub(crate) trait MayConflict {
     fn is_conflict(&self) -> bool;
 }
@@ -39,10 +38,10 @@ impl MayConflict for PassError {
     }
 }
 
-/// Reads, decides and commits, and does so again while another writer is faster.
+/// Runs rounds that read, decide and commit, until one does not conflict with a concurrent write.
 ///
 /// # Errors
-/// The round's own; the conflict, where somebody else kept being faster.
+/// The round's error, or the conflict after too many rounds.
 pub(crate) async fn in_rounds<A, E: MayConflict>(
     mut round: impl AsyncFnMut() -> Result<A, E>,
 ) -> Result<A, E> {
@@ -55,12 +54,11 @@ pub(crate) async fn in_rounds<A, E: MayConflict>(
     round().await
 }
 
-/// Reads a record, makes the next one of it and commits that, and does so again while another
-/// writer is faster. `next` answers none where nothing is to be written. Answers with the record as
-/// it is stored then.
+/// Reads a record, commits the result of `next`, and repeats this after a conflict. If `next`
+/// returns none, nothing is written. Returns the record as stored.
 ///
 /// # Errors
-/// When the tables do not answer, or somebody else kept being faster.
+/// When the tables do not answer, or too many concurrent writes conflict.
 pub(crate) async fn update<T, R>(
     table: &T,
     read: impl AsyncFn() -> Result<Option<Stored<R>>, ReadError>,
@@ -81,16 +79,52 @@ where
     .await
 }
 
-/// A record that a command replaces.
+/// Leaves out a record that cannot be parsed, for passes that can continue without it.
+pub(crate) fn readable<R>(
+    read: Result<Option<Stored<R>>, ReadError>,
+) -> Result<Option<Stored<R>>, ReadError> {
+    match read {
+        Err(error @ ReadError::Unreadable { .. }) => {
+            tracing::error!(error = with_causes(&error), "continued without a record");
+            Ok(None)
+        }
+        read => read,
+    }
+}
+
+/// Rewrites a record that cannot be parsed. Only for what Muster learns by itself: an operator's
+/// orders and the states of jobs and instances are never replaced.
+pub(crate) async fn renewed<T, R>(
+    table: &T,
+    read: Result<Option<Stored<R>>, ReadError>,
+    anew: impl FnOnce() -> R,
+    now: Time,
+) -> Result<Option<Stored<R>>, PassError>
+where
+    T: Table,
+    R: Clone,
+    Write: From<Change<R>>,
+{
+    let error = match read {
+        Err(error @ ReadError::Unreadable { .. }) => error,
+        read => return Ok(read?),
+    };
+    tracing::error!(error = with_causes(&error), "rewrote a record that cannot be read");
+    let change = Before::Unreadable.change(anew(), now);
+    let committed = table.commit(&[change.clone().into()]).await?;
+    Ok(Some(change.stored(&committed)))
+}
+
+/// A record that a write replaces.
 pub(crate) enum Before<R> {
-    /// As it was read; none where there is none.
+    /// The record as read, if it exists.
     Read(Option<Stored<R>>),
-    /// It cannot be read. The command writes it anew.
+    /// The record cannot be parsed; the write replaces it.
     Unreadable,
 }
 
 impl<R> Before<R> {
-    /// What was read, where a record that cannot be read is no error.
+    /// Returns the record as read; one that cannot be parsed is not an error.
     pub(crate) fn of(read: Result<Option<Stored<R>>, ReadError>) -> Result<Self, ReadError> {
         match read {
             Ok(stored) => Ok(Self::Read(stored)),
@@ -99,7 +133,7 @@ impl<R> Before<R> {
         }
     }
 
-    /// The record.
+    /// Returns the record.
     pub(crate) fn record(&self) -> Option<&R> {
         match self {
             Self::Read(stored) => stored.as_deref(),
@@ -107,8 +141,8 @@ impl<R> Before<R> {
         }
     }
 
-    /// The change to `next`. A repaired record gets a version that no writer can have read: versions
-    /// count writes, and milliseconds since 1970 are far more.
+    /// Returns the change to `next`. A repaired record gets a version that no concurrent writer can
+    /// have read: versions count writes, and the milliseconds since 1970 are far larger.
     pub(crate) fn change(&self, next: R, now: Time) -> Change<R> {
         match self {
             Self::Read(stored) => Change::from_read(stored.as_ref(), next),
@@ -119,8 +153,8 @@ impl<R> Before<R> {
     }
 }
 
-/// Commits what is worth nothing any more once somebody else has written one of the records: they
-/// know better, and the caller goes on without it. Whether it was committed.
+/// Commits writes that are obsolete once one of the records has changed: then the concurrent writer
+/// has newer information. Returns whether the commit succeeded.
 ///
 /// # Errors
 /// When the table does not answer.
@@ -135,19 +169,19 @@ pub(crate) async fn commit_unless_changed<T: Table>(
     }
 }
 
-/// The write of a changed instance, if it changed.
+/// Returns the write of an instance, if it changed.
 pub(crate) fn instance(before: &Stored<Instance>, next: &Instance) -> Option<Write> {
     (before.record() != next).then(|| before.change(next.clone()).into())
 }
 
-/// The write of a new or changed job, if it changed.
+/// Returns the write of a new or changed job, if it changed.
 pub(crate) fn job(before: Option<&Stored<Job>>, next: &Job) -> Option<Write> {
     let is_same = before.is_some_and(|before| before.record() == next);
     (!is_same).then(|| Change::from_read(before, next.clone()).into())
 }
 
-/// All writes that belong to an instance's change: the record, the end of its claim at the job, and
-/// at its end the counters and its line of usage.
+/// Returns all writes for an instance's change: the record, the release of its claim, and at its
+/// end the counters and its usage record.
 pub(crate) async fn for_instance<T: Table>(
     table: &T,
     before: &Stored<Instance>,
@@ -156,57 +190,41 @@ pub(crate) async fn for_instance<T: Table>(
 ) -> Result<Vec<Write>, PassError> {
     let mut writes = Vec::new();
     writes.extend(instance(before, next));
-    if let Some(key) = before.claim().filter(|_| next.claim() != before.claim()) {
-        writes.extend(released_job(table, key, before, next, now).await?);
+    let claimed = before.claim().filter(|_| next.claim() != before.claim());
+    let claimed = match claimed {
+        Some(key) => table.job(key).await?,
+        None => None,
+    };
+    if let Some(stored) = &claimed {
+        writes.extend(released_job(stored, before, next, now));
     }
     if before.state().is_live() && next.state() == State::Deleted {
         writes.push(Write::CapacityDown(next.pool.clone()));
         writes.extend(next.counted_in.iter().cloned().map(Write::CountDown));
-        writes.extend(usage(table, next).await?.map(Write::from));
+        // Mostly the job that it has claimed.
+        let ran = match next.runner.ran {
+            Some(key) if claimed.as_ref().is_some_and(|job| job.key() == key) => claimed,
+            Some(key) => readable(table.job(key).await)?,
+            None => None,
+        };
+        writes.extend(Line::of_machine(next, ran.as_deref()).map(Write::from));
     }
     Ok(writes)
 }
 
-/// The line of an instance that has ended, if it had a machine. It is written with that end and so
-/// once; a job that cannot be read does not hold the end up.
-async fn usage<T: Table>(table: &T, ended: &Instance) -> Result<Option<Line>, PassError> {
-    let job = match ended.runner.ran {
-        Some(key) => match table.job(key).await {
-            Ok(job) => job,
-            Err(ReadError::Unreadable { key, why }) => {
-                tracing::error!(
-                    job.id = key,
-                    error = with_causes(&why),
-                    "wrote a line of usage without its job: not of this version"
-                );
-                None
-            }
-            Err(error) => return Err(error.into()),
-        },
-        None => None,
-    };
-    Ok(Line::of_machine(ended, job.as_deref()))
-}
-
-/// The job that the instance claimed, if it still waits: demand again.
-async fn released_job<T: Table>(
-    table: &T,
-    key: JobKey,
+/// Returns the job that the instance claimed, as demand again, if it still waits.
+fn released_job(
+    stored: &Stored<Job>,
     before: &Instance,
     next: &Instance,
     now: Time,
-) -> Result<Option<Write>, PassError> {
-    let Some(stored) = table.job(key).await? else {
-        return Ok(None);
-    };
-    let Some(mut released) = claim::release(&stored, &before.name) else {
-        return Ok(None);
-    };
+) -> Option<Write> {
+    let mut released = claim::release(stored, &before.name)?;
     if next.passed_over && !before.passed_over && next.runner.exit.is_none() {
         released.passed_over = Some(PassedOver::again(stored.passed_over, now));
     }
     if let Some(why) = before.served_nothing(next) {
         released.failed = Some(FailedMachine { instance: before.name.clone(), at: now, why });
     }
-    Ok(job(Some(&stored), &released))
+    job(Some(stored), &released)
 }

@@ -1,8 +1,8 @@
-//! EC2 denies knowing a machine.
+//! How long EC2 must deny knowing a machine before the machine counts as ended.
 //!
-//! One denial proves nothing: the machine may be new, or the answer may come from a part of EC2
-//! that is behind. AWS gives no bound for that, and says "several minutes". Denials count as the
-//! machine's end when there was nothing else for long. Waiting costs next to nothing, since EC2
+//! A single denial proves nothing: the machine may be new, or the response may come from a part of
+//! EC2 that lags behind. AWS documents no bound, only "several minutes". Denials count as the
+//! machine's end after a long uninterrupted period. Waiting costs almost no money, because EC2
 //! shows an ended machine as terminated for an hour.
 //! Source: docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 
@@ -11,35 +11,36 @@ use serde::{Deserialize, Serialize};
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
-/// How far two looks at such a machine are to be apart.
+/// Interval between two checks of such a machine.
 const LOOKS_APART: Seconds = Seconds(240);
-/// Two denials this far apart do not belong together: the machine may have been shown in between.
+/// Denials further apart than this do not count as uninterrupted: EC2 may have shown the machine in
+/// between.
 const MAX_GAP: Seconds = Seconds(600);
 
-/// Denials without anything else between them.
+/// An uninterrupted series of denials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Absence {
-    /// The first of them.
+    /// The first denial.
     pub since: Time,
-    /// The last.
+    /// The last denial.
     pub last: Time,
 }
 
 impl Absence {
-    /// EC2 denies the machine now, after what it has said `before`.
+    /// Adds a denial at `now` to the series `before`, or starts a new series.
     #[must_use]
     pub fn denied(before: Option<Self>, now: Time) -> Self {
-        let goes_on = before.filter(|before| now <= before.last + MAX_GAP);
-        Self { since: goes_on.map_or(now, |before| before.since), last: now }
+        let continued = before.filter(|before| now <= before.last + MAX_GAP);
+        Self { since: continued.map_or(now, |before| before.since), last: now }
     }
 
-    /// Whether it has lasted long enough to be the machine's end.
+    /// Returns whether the series is long enough to count as the machine's end.
     #[must_use]
     pub fn is_certain(&self, timings: &Timings) -> bool {
         self.last >= self.since + timings.absence_confirm_seconds
     }
 
-    /// When to look next.
+    /// Returns when to check next.
     #[must_use]
     pub fn look_again_at(&self, timings: &Timings) -> Time {
         (self.last + LOOKS_APART).min(self.since + timings.absence_confirm_seconds)
@@ -54,7 +55,7 @@ mod tests {
         Time::from_millis(second * 1000)
     }
 
-    /// Denials at these seconds.
+    /// Creates the series of denials at these seconds.
     fn denied(seconds: &[i64]) -> Absence {
         let first = Absence::denied(None, at(seconds[0]));
         seconds[1..].iter().fold(first, |before, second| Absence::denied(Some(before), at(*second)))

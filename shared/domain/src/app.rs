@@ -1,5 +1,5 @@
-//! The GitHub App as GitHub has it: which events it is sent, and what it may do. A wrong setting
-//! there is no error of any call: the events simply never come.
+//! The GitHub App as configured at GitHub: its events and permissions. A wrong setting causes no
+//! error in any call: the events simply never arrive.
 
 mod check;
 mod findings;
@@ -23,23 +23,23 @@ pub use self::making::{
     HOMEPAGE, NewAppLinks, NoCode, app_name, check_code, code_mark, settings_page, unique,
 };
 
-/// What GitHub says of the App.
+/// GitHub's description of the App.
 /// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppSettings {
-    /// Its number.
+    /// Its ID.
     pub id: u64,
-    /// Its name as addresses have it.
+    /// Its name in URLs.
     pub slug: String,
     /// Its name.
     pub name: String,
-    /// The login of the account that it belongs to, or `enterprises/` and the slug.
+    /// The login of the account that owns it, or `enterprises/` and the slug.
     pub owner: Option<String>,
-    /// Its page at GitHub; empty where GitHub does not say.
+    /// Its page at GitHub; empty if GitHub does not report it.
     pub html_url: String,
     /// The events that it is subscribed to.
     pub events: Vec<String>,
-    /// `read`, `write` or `admin`, by the name of each permission.
+    /// Permission levels (`read`, `write` or `admin`) by permission name.
     pub permissions: BTreeMap<String, String>,
 }
 
@@ -48,18 +48,21 @@ const ACTIONS: &str = "actions";
 const RUNNERS_OF_ORGANIZATIONS: &str = "organization_self_hosted_runners";
 const RUNNERS_OF_REPOSITORIES: &str = "administration";
 
-const NO_EVENTS: &str = "the App is not subscribed to the event \"Workflow job\", so GitHub tells of no job: in the App's \
-    settings make the webhook active (General), and then choose Permissions & events, Subscribe to events, Workflow job";
+const NO_EVENTS: &str = "the App is not subscribed to the event \"Workflow job\", so GitHub sends no \
+    job events: in the App's settings make the webhook active (General), and then choose \
+    Permissions & events, Subscribe to events, Workflow job";
 const NO_ACTIONS: &str = "the App lacks the repository permission \"Actions\" (read): GitHub offers no event \"Workflow job\" \
     without it, and waiting jobs cannot be looked up";
 const NO_ORGANIZATION: &str =
     "the App lacks the organization permission \"Self-hosted runners\" (read and write)";
-const NO_REPOSITORY: &str = "the App lacks the repository permission \"Administration\" (read and write), which runners of a repository need";
-const NO_RUNNERS: &str = "the App may register no runner: it needs the organization permission \"Self-hosted runners\" (read \
-    and write), or for runners of repositories the repository permission \"Administration\" (read and write)";
+const NO_REPOSITORY: &str = "the App lacks the repository permission \"Administration\" (read and \
+    write), which is required for runners of a repository";
+const NO_RUNNERS: &str = "the App cannot register runners: it needs the organization permission \
+    \"Self-hosted runners\" (read and write), or for runners of repositories the repository \
+    permission \"Administration\" (read and write)";
 
 impl AppSettings {
-    /// What it lacks to serve these pools.
+    /// Returns what it lacks to serve these pools.
     #[must_use]
     pub fn lacks(&self, pools: &[Pool]) -> Vec<Lack> {
         let registers = |kind| {
@@ -73,7 +76,7 @@ impl AppSettings {
             (!self.permissions.contains_key(ACTIONS), NO_ACTIONS),
             (registers(EntityKind::Organization) && !organizations, NO_ORGANIZATION),
             (registers(EntityKind::Repository) && !repositories, NO_REPOSITORY),
-            // Where the job decides, one of the two must do.
+            // If the job determines the entity, at least one of the two is required.
             (!organizations && !repositories, NO_RUNNERS),
         ];
         let check = |sentence| match sentence {

@@ -1,56 +1,56 @@
-//! The audit trail: every order, kill and refusal. A line is added and never changed by us; who may
-//! write the table may.
+//! The audit log: every order, kill and refusal. Muster only adds entries and never changes them; a
+//! user with write access to the table can.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::InstanceName;
 use crate::time::Time;
 
-/// What happened.
+/// The kind of an audit entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditKind {
-    /// An operator's delete was accepted.
+    /// An operator's delete order was accepted.
     Ordered,
-    /// An operator's delete was refused.
+    /// An operator's delete order was refused.
     Refused,
-    /// Force gave a machine to the orphan ledger.
+    /// A forced delete moved a machine to the orphan ledger.
     GivenUp,
-    /// A machine was terminated with a job on it.
+    /// A machine was terminated while a job ran on it.
     JobKilled,
-    /// GitHub's word for a job's end was taken, since its machine has said nothing for long.
+    /// GitHub's report of a job's end was accepted because its machine had not reported for long.
     JobWrittenOff,
     /// A machine was given a job that its pool does not serve, and did not run it.
     JobRefused,
     /// A machine without a record was terminated.
     OrphanTerminated,
-    /// Something was switched off or on.
+    /// An operator paused or resumed something.
     Switched,
     /// A pool file was applied.
     Applied,
-    /// The App at GitHub, its webhook or a secret of theirs is changed.
+    /// The GitHub App, its webhook or one of their secrets was changed.
     AppChanged,
-    /// An operator has a machine launched that no job needs, to see whether one comes.
+    /// An operator launched a machine that no job needs, to test whether one comes up.
     CanaryOrdered,
 }
 
-/// One line of the trail.
+/// An audit entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Audit {
-    /// When.
+    /// When it happened.
     pub at: Time,
-    /// What.
+    /// What happened.
     pub kind: AuditKind,
-    /// The instance, the machine where there is no instance, the switches, the pools, or the App.
+    /// The instance, the machine if there is no instance, the switches, the pools, or the App.
     pub subject: String,
-    /// Who, as the caller of an order said, or `muster` itself.
+    /// The operator, as the caller reported, or `muster` itself.
     pub by: String,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub why: String,
 }
 
 impl Audit {
-    /// A line about an instance.
+    /// Creates an entry about an instance.
     #[must_use]
     pub fn new(instance: &InstanceName, kind: AuditKind, by: &str, why: &str, at: Time) -> Self {
         Self {

@@ -1,10 +1,10 @@
-//! The two ladders of waits.
+//! The two back-off sequences.
 
 use crate::time::Seconds;
 use crate::timings::Timings;
 
-/// The wait before delete attempt `attempts + 1`, where `attempts` have failed so far:
-/// 0, 1, 2, 4, 8 … steps up to the cap (GARM's instance manager uses the same ladder).
+/// Returns the wait before delete attempt `attempts + 1`, where `attempts` have failed so far: 0,
+/// 1, 2, 4, 8 … steps up to the cap (GARM's instance manager uses this sequence).
 #[must_use]
 pub fn delete_wait(attempts: u32, timings: &Timings) -> Seconds {
     match attempts {
@@ -13,13 +13,13 @@ pub fn delete_wait(attempts: u32, timings: &Timings) -> Seconds {
     }
 }
 
-/// The wait before launch attempt `attempts + 1`.
+/// Returns the wait before launch attempt `attempts + 1`.
 #[must_use]
 pub fn launch_wait(attempts: u32, timings: &Timings) -> Seconds {
     doubled(timings.launch_retry_seconds, attempts.saturating_sub(1), timings.retry_cap_seconds)
 }
 
-/// A wait that doubles with each time in a row, up to a cap. The first time is 1.
+/// Returns a wait that doubles with each consecutive time, up to a cap. `times` starts at 1.
 #[must_use]
 pub fn grown(first: Seconds, times: u32, cap: Seconds) -> Seconds {
     doubled(first, times.saturating_sub(1), cap)
@@ -39,6 +39,16 @@ mod tests {
         let waits: Vec<u32> = (0..12).map(|n| delete_wait(n, &Timings::default()).0).collect();
         assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
         assert_eq!(delete_wait(u32::MAX, &Timings::default()), Seconds(300));
+    }
+
+    #[test]
+    fn other_waits_double_from_the_first() {
+        let timings = Timings::default();
+        let first = timings.launch_retry_seconds.0;
+        let launches = [0, 1, 2, 3].map(|n| launch_wait(n, &timings).0);
+        assert_eq!(launches, [first, first, 2 * first, 4 * first]);
+        let grown = [0, 1, 2, 3, 4, 5].map(|n| grown(Seconds(60), n, Seconds(600)).0);
+        assert_eq!(grown, [60, 60, 120, 240, 480, 600]);
     }
 
     #[test]

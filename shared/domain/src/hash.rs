@@ -1,14 +1,14 @@
-//! One hash for what must be the same in every release: shards, ids and nonces. The standard
-//! library's may differ from one compiler to the next.
+//! The hash function for values that must not change between releases: shards, IDs and nonces. The
+//! standard library's hash may differ between compiler versions.
 
-/// FNV-1a, 64 bits.
+/// Computes FNV-1a, 64 bits.
 /// Source: isthe.com/chongo/tech/comp/fnv
 #[must_use]
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     fnv1a_on(0xcbf2_9ce4_8422_2325, bytes)
 }
 
-/// The same, going on from the hash of what came before.
+/// Continues FNV-1a from the hash of the preceding bytes.
 #[must_use]
 pub fn fnv1a_on(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
@@ -20,7 +20,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_fnv1a() {
-        // Test vectors of the authors.
+        // Test vectors of the authors of FNV.
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);

@@ -1,5 +1,5 @@
-//! Identifiers. Each is its own type, so that a runner id cannot stand where a machine id belongs.
-//! Records are copied at every decision: a copy shares its texts.
+//! Identifiers. Each has its own type, so that a runner ID cannot be used as a machine ID.
+//! Decisions copy records often, so copies share their text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What is wrong with an identifier's text.
+/// The error for an invalid identifier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {expected}")]
 pub struct InvalidId {
@@ -15,7 +15,8 @@ pub struct InvalidId {
     expected: &'static str,
 }
 
-/// Letters, digits, `.`, `_` and `-`: safe in tags, names, log lines and shell words.
+/// Returns whether the text has only letters, digits, `.`, `_` and `-`: safe in tags, names, log
+/// lines and shell words.
 fn is_plain(text: &str, max: usize) -> bool {
     !text.is_empty()
         && text.len() <= max
@@ -30,7 +31,7 @@ macro_rules! text_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The text of the identifier.
+            /// Returns the identifier's text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -80,15 +81,15 @@ text_id!(
 );
 
 text_id!(
-    /// One fleet request. Also EC2's client token (at most 64 characters, case-sensitive) and the
-    /// value of the tag `muster:launch`.
+    /// The ID of one fleet request. Also EC2's client token (at most 64 characters, case-sensitive)
+    /// and the value of the tag `muster:launch`.
     LaunchId,
     "a launch id (letters, digits, '.', '_', '-'; at most 64)",
     |text| is_plain(text, 64)
 );
 
 impl LaunchId {
-    /// A number that differs between launches, and is the same for one. FNV-1a.
+    /// Returns a number that is fixed for a launch and differs between launches. FNV-1a.
     #[must_use]
     pub fn scatter(&self) -> u32 {
         self.0
@@ -105,7 +106,7 @@ text_id!(
 );
 
 text_id!(
-    /// EC2's instance id, `i-` and 8 or 17 hexadecimal digits.
+    /// EC2's instance ID: `i-` and 8 or 17 hexadecimal digits.
     MachineId,
     "an EC2 instance id",
     |text| text.strip_prefix("i-").is_some_and(|hex| {
@@ -126,20 +127,20 @@ text_id!(
     }
 );
 
-/// What kind of owner an [`Entity`] is. It decides the GitHub paths and the matching order:
+/// The kind of owner that an [`Entity`] is. Determines the GitHub API paths and the matching order:
 /// repository before organization before enterprise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntityKind {
-    /// `owner/repo`
+    /// `owner/repo`.
     Repository,
-    /// `org`
+    /// `org`.
     Organization,
-    /// `enterprises/name`
+    /// `enterprises/name`.
     Enterprise,
 }
 
 impl EntityKind {
-    /// The word for people, with its article.
+    /// Returns the kind with its article, for messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -151,19 +152,19 @@ impl EntityKind {
 }
 
 impl Entity {
-    /// Whether both name the same owner: GitHub compares names without regard to case.
+    /// Returns whether both name one owner: GitHub compares names case-insensitively.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
 
-    /// The same owner, spelt as a key.
+    /// Returns the entity in lower case, for use as a key.
     #[must_use]
     pub fn lower_case(&self) -> Self {
         Self(self.0.to_ascii_lowercase().into())
     }
 
-    /// Repository, organization or enterprise, as the text says.
+    /// Returns the kind of owner, from the form of the text.
     #[must_use]
     pub fn kind(&self) -> EntityKind {
         match self.0.split_once('/') {
@@ -173,8 +174,9 @@ impl Entity {
         }
     }
 
-    /// Whether runners registered here can be given a job of this repository (`owner/repo`, any
-    /// case). An enterprise's organizations are not known to us, so it takes every repository.
+    /// Returns whether runners registered here can be given a job of this repository (`owner/repo`,
+    /// case-insensitive). Muster does not know an enterprise's organizations, so an enterprise
+    /// covers every repository.
     #[must_use]
     pub fn covers(&self, repository: &str) -> bool {
         match self.kind() {
@@ -187,7 +189,7 @@ impl Entity {
     }
 }
 
-/// GitHub's number of a runner registration.
+/// GitHub's ID of a runner registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunnerId(pub u64);
@@ -198,21 +200,21 @@ impl fmt::Display for RunnerId {
     }
 }
 
-/// GitHub's number of an App installation.
+/// GitHub's ID of an App installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InstallationId(pub u64);
 
-/// A workflow job: the repository's number and the job's number. A re-run has a new job number.
+/// The key of a workflow job: the repository's ID and the job's ID. A re-run has a new job ID.
 ///
-/// Written as `<repository>/<job>`. The repository's number is part of the key since names can be
-/// given to another repository later.
+/// Written as `<repository>/<job>`. The key contains the repository's ID because a name can later
+/// belong to a different repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobKey {
-    /// GitHub's number of the repository.
+    /// GitHub's ID of the repository.
     pub repository: u64,
-    /// GitHub's number of the job.
+    /// GitHub's ID of the job.
     pub job: u64,
 }
 
@@ -251,13 +253,14 @@ impl From<JobKey> for String {
     }
 }
 
-/// The name of a runner registration, `<instance>-<n>`: n counts the configurations asked for.
+/// Returns the name of a runner registration, `<instance>-<n>`, where n counts the requested
+/// configurations.
 #[must_use]
 pub fn runner_name(instance: &InstanceName, n: u32) -> String {
     format!("{instance}-{n}")
 }
 
-/// The instance behind a runner's name, if the name has our form.
+/// Returns the instance in a runner's name, if the name has Muster's form.
 #[must_use]
 pub fn instance_of_runner(runner: &str) -> Option<InstanceName> {
     let (instance, n) = runner.rsplit_once('-')?;

@@ -1,5 +1,5 @@
-//! Repositories in which GitHub is to be asked for queued jobs: an event came from there that
-//! cannot be read, and the job that it told of waits unheard. One record for the whole stack.
+//! Repositories to query for queued jobs because an unreadable event came from there: its job may
+//! otherwise stay unknown. One record for the whole stack.
 
 mod turn;
 
@@ -14,55 +14,56 @@ use crate::time::{Seconds, Time};
 
 pub use self::turn::{Place, Step, Turn};
 
-/// Most repositories on record. An App that sends events of more that cannot be read has its alarm.
+/// Maximum number of repositories in the record. More than that many with unreadable events raise
+/// an alarm.
 const MAX_REPOSITORIES: usize = 100;
-/// A repository is asked about once in this time, however many such events come from there.
+/// Minimum interval between two queries of a repository, regardless of the number of such events.
 const APART: Seconds = Seconds(300);
-/// The wait after a question without an answer: it doubles up to the other.
+/// First wait after a failed query; doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Seconds = Seconds(60);
 const LONGEST_WAIT: Seconds = Seconds(3600);
-/// GitHub cancels a job that was queued for so long.
+/// Time after which GitHub cancels a queued job.
 /// Source: docs.github.com/en/actions/reference/limits
 const GIVEN_UP: Seconds = Seconds(24 * 3600);
 
-/// A repository that GitHub is to be asked about, or was asked about lately.
+/// A repository to query, or that was queried recently.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Inquiry {
-    /// The App's installation, as far as an event named it.
+    /// The App's installation, if an event named it.
     pub installation: Option<InstallationId>,
     /// The first event that no answer covers.
     pub since: Time,
     /// The last event.
     pub told_at: Time,
-    /// When GitHub is to be asked; none once an answer covers all events.
+    /// When to query. `None` if an answer covers all events.
     pub due_at: Option<Time>,
-    /// GitHub's last answer.
+    /// When GitHub last answered.
     pub answered_at: Option<Time>,
-    /// Questions in a row without an answer.
+    /// Number of consecutive failed queries.
     pub failures: u32,
 }
 
-/// The record.
+/// The record of repositories to query.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Inquiries {
-    /// Version of the record's form.
+    /// The record's schema version.
     pub schema: u16,
     /// By repository (`owner/repo`).
     pub repositories: BTreeMap<Entity, Inquiry>,
-    /// Whose turn it is to be queried for jobs that were never announced.
+    /// The rotation of queries for jobs that were never announced.
     #[serde(default)]
     pub turn: Turn,
 }
 
 impl Default for Inquiries {
-    /// Nobody is asked about.
+    /// Creates an empty record.
     fn default() -> Self {
         Self { schema: SCHEMA, repositories: BTreeMap::new(), turn: Turn::default() }
     }
 }
 
 impl Inquiries {
-    /// An event of a repository cannot be read. False when there is no room for one more.
+    /// Records an unreadable event of a repository. Returns false if the record is full.
     pub fn tell(
         &mut self,
         repository: &Entity,
@@ -92,7 +93,7 @@ impl Inquiries {
         true
     }
 
-    /// The repositories to ask about now, those that waited longest before the others.
+    /// Returns the repositories to query now, longest wait first.
     #[must_use]
     pub fn due(&self, now: Time) -> Vec<(Entity, Inquiry)> {
         let is_due = |one: &Inquiry| one.due_at.is_some_and(|at| at <= now);
@@ -102,8 +103,8 @@ impl Inquiries {
         due
     }
 
-    /// GitHub answered a question that was asked at `asked`. An event that came since then is not
-    /// covered.
+    /// Records GitHub's answer to a query sent at `asked`. It does not cover events that arrived
+    /// later.
     pub fn answered(&mut self, repository: &Entity, asked: Time, now: Time) {
         let Some(one) = self.repositories.get_mut(repository) else { return };
         one.failures = 0;
@@ -112,8 +113,8 @@ impl Inquiries {
         one.since = one.told_at;
     }
 
-    /// GitHub did not answer; it may have said until when it will not. False when nobody is asked
-    /// any more: jobs that were queued then have ended.
+    /// Records a failed query; `until` is the end of a rate limit, if GitHub gave one. Returns
+    /// false if the repository is dropped, because jobs that were queued then have ended.
     pub fn unanswered(&mut self, repository: &Entity, until: Option<Time>, now: Time) -> bool {
         let Some(one) = self.repositories.get_mut(repository) else { return true };
         if now.is_past(one.since, GIVEN_UP) {
@@ -155,7 +156,7 @@ mod tests {
         all.tell(&web, None, at(20));
         assert_eq!(due_at(&all), Some(312));
         all.answered(&web, at(312), at(313));
-        // One that comes while GitHub is asked may tell of a job that the answer does not hold.
+        // An event that arrives during the query may report a job that the answer does not contain.
         all.tell(&web, None, at(700));
         all.tell(&web, None, at(702));
         all.answered(&web, at(701), at(703));

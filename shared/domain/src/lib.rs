@@ -1,9 +1,9 @@
-//! The rules of Muster, as plain functions over plain records.
+//! Muster's rules, as pure functions over plain records.
 //!
-//! Nothing in this crate reads a clock, an environment variable or a socket, and nothing is random:
-//! time is an argument and every answer is a value. `decide` says what happens to an instance next,
-//! `fold` what a job event makes of a job, `plan` which machines to launch. The passes in the
-//! `control` crate carry the answers out.
+//! This crate has no access to a clock, an environment variable or a socket, and uses no
+//! randomness: time is an argument, and every result is a value. `decide` returns an instance's
+//! next step, `fold` merges a job event into a job, and `plan` chooses which machines to launch.
+//! The passes in the `control` crate carry out the results.
 
 #![warn(missing_docs)]
 
@@ -12,9 +12,13 @@ pub mod agent;
 pub mod app;
 pub mod audit;
 pub mod backoff;
+pub mod causes;
+pub mod claim;
 pub mod ec2;
+pub mod explain;
 
 pub mod hash;
+pub mod hidden;
 pub mod ids;
 pub mod inquiry;
 pub mod instance;
@@ -27,6 +31,7 @@ pub mod orphan;
 pub mod pool;
 pub mod pool_file;
 pub mod pool_set;
+pub mod provider;
 pub mod redelivery;
 pub mod stored;
 pub mod switches;
@@ -37,5 +42,5 @@ pub mod time;
 pub mod timings;
 pub mod usage;
 
-/// The version that every stored record carries. Readers accept no other.
+/// The schema version of every stored record. Readers accept no other.
 pub const SCHEMA: u16 = 2;

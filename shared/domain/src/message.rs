@@ -1,4 +1,4 @@
-//! The messages on the queues. They only wake somebody up; the tables are the truth.
+//! The messages on the queues. They only wake a function; the tables are the truth.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,62 +6,64 @@ use crate::ids::{Entity, InstallationId, InstanceName, JobKey, MachineId, PoolNa
 use crate::job::JobEvent;
 use crate::time::Time;
 
-/// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. One
-/// function takes both, and the type tells them apart.
+/// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. A single
+/// function handles both and distinguishes them by this type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobsMessage {
-    /// A `workflow_job` event, normalised by the webhook. Durable only here until its row exists.
+    /// A `workflow_job` event, normalised by the webhook. Until its job record exists, this message
+    /// is the only durable copy.
     JobEvent {
         /// The event.
         event: Box<JobEvent>,
-        /// GitHub's number of the delivery, for the logs.
+        /// GitHub's ID of the delivery, for the logs.
         delivery: String,
     },
-    /// An event that cannot be read came from this repository: jobs may be queued there that nobody
-    /// has told of.
+    /// An unreadable event from this repository: it may have queued jobs that no other event
+    /// announces.
     Unreadable {
         /// `owner/repo`.
         repository: Entity,
-        /// The App's installation, where the event names it.
+        /// The App's installation, if the event names it.
         installation: Option<InstallationId>,
-        /// GitHub's number of the delivery, for the logs.
+        /// GitHub's ID of the delivery, for the logs.
         delivery: String,
     },
-    /// Asks for a launch pass.
+    /// Requests a launch pass.
     WakePool(WakePool),
 }
 
-/// Run the launch pass of a pool. May be lost: the sweep sends it again.
+/// A request to run a pool's launch pass. May be lost: the sweep sends it again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WakePool {
     /// The pool.
     pub pool: PoolName,
-    /// The jobs for whose sake alone: the pass reads them by key, since no index may show them yet,
-    /// and there is nothing to do when none of them waits any more. None: look at the whole pool.
+    /// The jobs that caused the request. The pass reads them by key, since indexes may not show
+    /// them yet, and skips its work if all of them have stopped waiting. If empty, the pass checks
+    /// the whole pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobKey>,
 }
 
 impl WakePool {
-    /// Most jobs that one message names: as many as one read by key takes.
+    /// Maximum number of jobs in a message: the limit of one read by key.
     const MAX_JOBS: usize = 100;
 
-    /// Look at the whole pool.
+    /// Creates a request for the whole pool.
     #[must_use]
     pub const fn whole(pool: PoolName) -> Self {
         Self { pool, jobs: Vec::new() }
     }
 
-    /// For these jobs, in as many messages as they need.
+    /// Creates the requests for these jobs, as many messages as necessary.
     pub fn for_jobs(pool: &PoolName, jobs: &[JobKey]) -> impl Iterator<Item = Self> {
         let part = |part: &[JobKey]| Self { jobs: part.to_vec(), ..Self::whole(pool.clone()) };
         jobs.chunks(Self::MAX_JOBS).map(part)
     }
 }
 
-/// A message on the reap queue. May be lost: the sweep finds the due row and sends it again.
+/// A message on the reap queue. May be lost: the sweep finds the due record and sends it again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ReapMessage {
@@ -69,28 +71,29 @@ pub enum ReapMessage {
     Reap {
         /// The instance.
         name: InstanceName,
-        /// Names this message. Only the one whose nonce stands in the row may hide itself again.
+        /// Identifies this message. Only the message whose nonce is in the record may re-delay
+        /// itself.
         nonce: u64,
     },
-    /// EC2 says that something happened to a machine. Not sent by us: EventBridge's envelope is
-    /// translated to this.
+    /// EC2's report that a machine changed. Muster does not send this itself: it is translated from
+    /// EventBridge's envelope.
     MachineChanged {
         /// The machine.
         machine: MachineId,
-        /// EC2's word for its state, or [`SPOT_INTERRUPTION`].
+        /// EC2's name of its state, or [`SPOT_INTERRUPTION`].
         what: String,
-        /// When it happened, where EC2 tells.
+        /// When it happened, if EC2 reports that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<Time>,
     },
 }
 
-/// What happened to a machine that EC2 takes back in two minutes.
+/// The event of a machine that EC2 reclaims in two minutes.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 pub const SPOT_INTERRUPTION: &str = "spot-interruption";
 
-/// JSON in ASCII alone. SQS takes only the characters of XML 1.0, and a job's name is the text of
-/// strangers, so everything beyond ASCII and every control character is written as `\u….`
+/// Serializes a message as ASCII-only JSON. SQS accepts only the characters of XML 1.0, and a job's
+/// name is untrusted text, so every non-ASCII and control character is written as `\u….`
 ///
 /// Source: docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 #[must_use]
@@ -98,7 +101,7 @@ pub fn to_ascii_json<T: Serialize>(message: &T) -> String {
     use std::fmt::Write as _;
 
     let json = serde_json::to_string(message).unwrap_or_else(|error| {
-        // Our messages hold strings, numbers and enums: nothing that JSON cannot express.
+        // Messages consist of strings, numbers and enums, all of which JSON can express.
         unreachable!("message cannot be written as JSON: {error}")
     });
     let mut ascii = String::with_capacity(json.len());

@@ -1,25 +1,26 @@
-//! What a pass sees. Every field starts as "not looked"; silence is never taken for absence.
+//! Everything that a pass has observed. Every field starts as "not checked"; a missing answer never
+//! counts as absence.
 
 use crate::ec2::{ErrorClass, Make, StateReason};
 use crate::ids::RunnerId;
-use crate::instance::ErrorDetail;
 use crate::launch::LaunchState;
+use crate::provider::{ErrorDetail, ProviderError};
 use crate::time::Time;
 
-/// A look at something outside.
+/// The result of checking an external system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Look<T> {
-    /// Nobody looked.
+    /// Not checked.
     #[default]
     Unknown,
-    /// Looked, and got no answer.
+    /// Checked without getting an answer.
     Failed(ProviderError),
-    /// Looked, and saw this.
+    /// Checked; this is the result.
     Seen(T),
 }
 
 impl<T> Look<T> {
-    /// What was seen, if anything was.
+    /// Returns the result, if there is one.
     #[must_use]
     pub const fn seen(&self) -> Option<&T> {
         match self {
@@ -29,31 +30,31 @@ impl<T> Look<T> {
     }
 }
 
-/// What EC2 says about a machine.
+/// The state of a machine at EC2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Machine {
     /// Boots.
     Pending,
     /// Runs.
     Running,
-    /// Was stopped, or is stopping.
+    /// Stopped or stopping.
     Stopped,
     /// Shutting down or terminated: will never run again.
     Gone,
-    /// EC2 does not know it. Alone this proves nothing: EC2 is eventually consistent.
+    /// Unknown to EC2. Alone this proves nothing: EC2 is eventually consistent.
     Absent,
 }
 
-/// A look at a machine.
+/// EC2's description of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MachineSeen {
-    /// Where it is.
+    /// The state.
     pub state: Machine,
-    /// Why it is there, for a machine that EC2 or somebody has moved.
+    /// Why it is in this state, if EC2 or an AWS user changed it.
     pub reason: Option<StateReason>,
-    /// When it ended, if EC2 says so.
+    /// When it ended, if EC2 reports that.
     pub ended_at: Option<Time>,
-    /// What it is.
+    /// Instance type, zone and market.
     pub make: Make,
 }
 
@@ -63,84 +64,70 @@ impl From<Machine> for MachineSeen {
     }
 }
 
-/// What GitHub says about a runner.
+/// The state of a runner at GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunnerSeen {
-    /// Has no registration of that id or name.
+    /// GitHub has no registration with that ID or name.
     Absent,
-    /// Registered and not busy, as far as GitHub says. Not proof of idleness.
+    /// Registered and not busy, according to GitHub. Not proof of idleness.
     NotBusy(RunnerId),
-    /// Registered and not busy either, and its agent is not connected, or never was (`status:
-    /// offline`; GitHub's REST API, "Get a self-hosted runner").
+    /// Registered and not busy, and its agent is not connected, or never was (`status: offline`;
+    /// GitHub's REST API, "Get a self-hosted runner").
     Offline(RunnerId),
     /// Registered and busy.
     Busy(RunnerId),
 }
 
-/// GitHub's answer to a DELETE of a registration.
+/// GitHub's response to the DELETE of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deregistration {
-    /// 204
+    /// Removed (204).
     Done,
-    /// 404: there is none, or there is none any more, or there will be one later.
+    /// 404: the registration never existed, was already removed, or will only be created later.
     NotFound,
     /// 422: it runs a job.
     Busy,
 }
 
-/// A question without an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum ProviderError {
-    /// 401 or 403 that is not a rate limit.
-    #[error("refused: {0}")]
-    Unauthorized(ErrorDetail),
-    /// A rate limit, with the time when it ends.
-    #[error("rate limited until {0}")]
-    RateLimited(Time),
-    /// 5xx, time-out, reset: nobody knows.
-    #[error("no answer: {0}")]
-    Unavailable(ErrorDetail),
-}
-
-/// EC2's answer to TerminateInstances.
+/// EC2's response to TerminateInstances.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Termination {
     /// Accepted; the machine is in this state now.
     Accepted(Machine),
-    /// EC2 does not know the id. Not a proof of its end.
+    /// EC2 does not know the ID. Not proof of the machine's end.
     NotFound(ErrorDetail),
     /// Refused or failed.
     Failed(ErrorClass, ErrorDetail),
 }
 
-/// The state of an instance's launch record; none when there is no such record.
+/// The state of an instance's launch record and the end of its lease. `None` if there is no such
+/// record.
 pub type LaunchSeen = Option<(LaunchState, Time)>;
 
-/// Everything a pass has seen so far, the outcome of its own effects included.
+/// Everything a pass has observed so far, including the outcome of its own effects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Observation {
-    /// The message that woke the pass says that something happened to the machine.
+    /// The message that woke the pass reports a change of the machine.
     pub machine_hint: bool,
-    /// EC2's own event says that the machine ends, or has ended.
+    /// EC2's own event reports that the machine is ending or has ended.
     pub machine_told_gone: bool,
-    /// When, by that event or by EC2's description of the machine.
+    /// When it ended, from that event or from EC2's description of the machine.
     pub machine_ended_at: Option<Time>,
-    /// The message says that EC2 takes the machine back in two minutes.
+    /// The message announces a Spot interruption in two minutes.
     pub spot_notice: bool,
-    /// The machine is not what its pool wants any more, or its pool wants none: see
-    /// [`crate::instance::Instance::is_outdated`].
+    /// The machine no longer matches its pool: see [`crate::instance::Instance::is_outdated`].
     pub outdated: bool,
-    /// The pool is not in the pool file any more: it launches nothing.
+    /// The pool was removed from the pool file: it launches no machines.
     pub pool_removed: bool,
-    /// An operator has switched deletes off.
+    /// An operator has paused deletes.
     pub deletes_off: bool,
-    /// DescribeInstances.
+    /// The result of DescribeInstances.
     pub machine: Look<Machine>,
-    /// Why the machine is there, as the same answer says.
+    /// Why the machine is in its state, from that response.
     pub machine_reason: Option<StateReason>,
-    /// What the machine is, as the same answer says.
+    /// Instance type, zone and market of the machine, from that response.
     pub machine_make: Make,
-    /// What stands on the machine's console.
+    /// The machine's console output.
     pub console: Look<String>,
     /// GitHub's view of the runner.
     pub runner: Look<RunnerSeen>,
@@ -148,7 +135,7 @@ pub struct Observation {
     pub launch: Look<LaunchSeen>,
     /// Whether the claimed job still waits for a runner.
     pub claimed_job_waits: Look<bool>,
-    /// Whether the idle runner is more than its pool wants.
+    /// Whether the idle runner exceeds what its pool keeps.
     pub surplus: Look<bool>,
     /// Outcome of this pass's DELETE.
     pub deregistration: Look<Deregistration>,
@@ -157,17 +144,17 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Takes the answer to this pass's TerminateInstances. What EC2 showed of the machine before is
-    /// overtaken by it.
+    /// Records the response to this pass's TerminateInstances. It makes EC2's earlier description
+    /// of the machine obsolete.
     pub fn terminated(&mut self, answer: Termination) {
         self.machine = Look::Unknown;
         self.termination = Some(answer);
     }
 
-    /// What the next round of a pass still knows after another writer has changed the record: what
-    /// its message has told, what the console said, and the answers to its own calls. The record says that such an answer
-    /// is out, and without it the next round would wait for the end of the lease. The answer about
-    /// a registration counts for that registration alone.
+    /// Returns what the next round of a pass still knows after a concurrent writer changed the
+    /// record: the contents of its message, the console output, and the responses to its own calls.
+    /// The record shows such a response as outstanding; without it the next round would wait for
+    /// the lease to expire. The response about a registration is valid only for that registration.
     #[must_use]
     pub fn carried_over(&self, same_registration: bool) -> Self {
         let deregistration =
@@ -182,30 +169,5 @@ impl Observation {
             termination: self.termination.clone(),
             ..Self::default()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ErrorDetail, ProviderError};
-    use crate::time::Time;
-
-    #[test]
-    fn a_providers_error_is_told_with_what_was_tried_and_its_code() {
-        let detail = ErrorDetail {
-            at: Time::from_millis(0),
-            operation: "get-runner".to_owned(),
-            code: "403".to_owned(),
-            message: "Forbidden".to_owned(),
-        };
-        let told = |error: ProviderError| error.to_string();
-        assert_eq!(
-            told(ProviderError::Unavailable(detail.clone())),
-            "no answer: get-runner: 403: Forbidden"
-        );
-        assert_eq!(
-            told(ProviderError::Unauthorized(detail)),
-            "refused: get-runner: 403: Forbidden"
-        );
     }
 }

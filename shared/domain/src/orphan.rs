@@ -6,42 +6,43 @@ use crate::SCHEMA;
 use crate::absence::Absence;
 use crate::ec2::Make;
 use crate::ids::{InstanceName, LaunchId, MachineId};
-use crate::instance::ErrorDetail;
+use crate::provider::ErrorDetail;
 use crate::time::Time;
 
-/// One machine in the ledger. It stays there until EC2 says that the machine is gone.
+/// A machine in the ledger. It remains there until EC2 reports that the machine is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Orphan {
-    /// Version of the record's form.
+    /// The record's schema version.
     pub schema: u16,
     /// The machine.
     pub machine: MachineId,
-    /// The record that gave it up; none for a machine that EC2 lists and no record knows.
+    /// The instance whose forced delete moved it here. `None` for a machine that EC2 lists without
+    /// a record.
     pub instance: Option<InstanceName>,
-    /// The launch that made it. None for a machine that carries our stack's tag and that no launch
-    /// made: it is told of, and never ended.
+    /// The launch that created it. `None` for a machine that has the stack's tag but comes from no
+    /// launch: it is reported but never terminated.
     pub launch: Option<LaunchId>,
-    /// What it is.
+    /// Instance type, zone and market.
     #[serde(default, skip_serializing_if = "Make::is_unknown")]
     pub make: Make,
-    /// Since when no record answers for what it costs: since EC2 launched it, or since a record gave
-    /// it up.
+    /// When its cost stopped being recorded elsewhere: when EC2 launched it, or when its record
+    /// ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs_since: Option<Time>,
-    /// When it was entered.
+    /// When it was added.
     pub since: Time,
-    /// How often termination failed since then.
+    /// Number of failed terminations since then.
     pub attempts: u32,
-    /// The last of those failures.
+    /// The last failure.
     pub last_error: Option<ErrorDetail>,
-    /// EC2 does not know it, since when and until which look.
+    /// The period in which EC2 has denied knowing the machine.
     pub absence: Option<Absence>,
-    /// The last look at it, where it is to be ended.
+    /// When it was last checked, if it should be terminated.
     pub looked_at: Option<Time>,
 }
 
 impl Orphan {
-    /// A machine that EC2 lists and no record knows.
+    /// Creates an entry for a machine that EC2 lists without a record.
     #[must_use]
     pub fn found(machine: MachineId, launch: Option<LaunchId>, now: Time) -> Self {
         Self {
@@ -59,14 +60,14 @@ impl Orphan {
         }
     }
 
-    /// Who is looked at first: those that never were, then those whose last look is longest ago,
-    /// and last what is not to be ended.
+    /// Sort key of the order of checks: first machines that were never checked, then by the time of
+    /// the last check, and last the machines that should not be terminated.
     #[must_use]
     pub fn turn(&self) -> (bool, Option<Time>, Time, &MachineId) {
         (self.launch.is_none(), self.looked_at, self.since, &self.machine)
     }
 
-    /// It is to be ended, and is still there after a try.
+    /// Returns whether it should be terminated and still exists after an attempt.
     #[must_use]
     pub const fn will_not_end(&self) -> bool {
         self.launch.is_some() && self.looked_at.is_some()

@@ -1,68 +1,75 @@
-//! Redelivery of failed webhook deliveries: how far GitHub's list was read, and which attempts are
-//! to be redelivered. One record for the whole stack.
+//! Redelivery of failed webhook deliveries: how far GitHub's list was read, and which attempts to
+//! redeliver. One record for the whole stack.
 //!
-//! GitHub lists attempts page by page, the newest first. A round reads the list once from the
-//! newest attempt back to where the last round began, however many sweeps that takes. `queued`
-//! events go first: where others had to be passed over, the round reads those pages once more.
+//! GitHub lists attempts in pages, newest first. A round reads the list once, from the newest
+//! attempt back to the start of the last round, over as many sweeps as necessary. It redelivers
+//! `queued` events first; if it skipped other events for that, it reads those pages again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
+use crate::backoff;
 use crate::time::{Seconds, Time};
 
-/// How often a round begins.
-const EVERY: Seconds = Seconds(300);
-/// How far back the first round reads. No clock is wrong by so much.
+/// Interval between the starts of two rounds: every fifth sweep, also if it begins some seconds early.
+const EVERY: Seconds = Seconds(290);
+/// How far back the first round reads. Larger than any clock error.
 const FIRST: Seconds = Seconds(3600);
-/// A round reads this much further back than where the last one began: an attempt is listed when it
-/// is over, at most ten seconds after it began.
+/// How much further back than the start of the last round a round reads: an attempt is listed when
+/// it ends, at most ten seconds after it began.
 const OVERLAP: Seconds = Seconds(60);
 /// How long GitHub keeps deliveries.
 /// Source: docs.github.com/en/webhooks, "Redelivering webhooks"
 const KEPT: Seconds = Seconds(3 * 24 * 3600);
-/// While this many of the newest attempts all failed, the webhook is taken to be down.
+/// Number of newest attempts that must all have failed for the webhook to count as down.
 const NEWEST: usize = 20;
-/// While the webhook is down, the sweep tries it each minute for an hour, and then each round.
+/// While the webhook is down, how long the sweep probes it every minute; after that, once per
+/// round.
 const TRIED_OFTEN: Seconds = Seconds(3600);
-/// A sweep that claimed the record has ended by then.
+/// Longest wait before an event whose redelivery keeps failing is redelivered once more.
+const MAX_WAIT: Seconds = Seconds(3600);
+/// Time after which a sweep that claimed the record has certainly ended.
 const CLAIM: Seconds = Seconds(90);
-/// Maximum number of events whose newest attempt a round remembers. Of others an older attempt may
-/// be redelivered as well, which does no harm.
+/// Maximum number of events whose newest attempt a round remembers. Beyond that, an older attempt
+/// may be redelivered too, which is harmless.
 const MAX_NEWER: usize = 6_000;
-/// Maximum number of attempts that GitHub did not redeliver.
+/// Maximum number of attempts that GitHub failed to redeliver and that are kept for the next round.
 const MAX_LEFT: usize = 300;
+/// Maximum number of events with a known failed redelivery. The others are redelivered in each round.
+const MAX_FAILING: usize = 100;
 /// Maximum number of redelivered attempts that are remembered after their round.
 const MAX_DONE: usize = 500;
 
 /// An attempt to deliver a `workflow_job` event to the App's webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Delivery {
-    /// Identifies the attempt.
+    /// The ID of the attempt.
     pub id: u64,
-    /// Identifies the event: all its attempts have the same one.
+    /// The ID of the event, common to all its attempts.
     pub guid: String,
-    /// When it began, by GitHub's clock.
+    /// When it began, according to GitHub's clock.
     pub at: Time,
-    /// Another attempt would not change the answer: it arrived, or was refused for what it is.
+    /// Whether a further attempt would get the same response: the event arrived, or was rejected
+    /// because of its contents.
     pub is_settled: bool,
-    /// It is not the first attempt of its event.
+    /// Whether it is not the event's first attempt.
     pub is_again: bool,
-    /// The event says that a job is queued.
+    /// Whether the event reports that a job is queued.
     pub is_queued: bool,
 }
 
-/// A page of GitHub's list of deliveries, the newest attempt first.
+/// A page of GitHub's list of deliveries, newest attempt first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryPage {
     /// The attempts to deliver `workflow_job` events.
     pub deliveries: Vec<Delivery>,
-    /// When the newest attempt of the page began, of whatever event.
+    /// When the newest attempt of the page began, for any event.
     pub newest: Option<Time>,
-    /// When the oldest one began.
+    /// When the oldest attempt of the page began.
     pub oldest: Option<Time>,
-    /// Where the next page begins; none on the last page.
+    /// The cursor of the next page. `None` on the last page.
     pub next: Option<String>,
 }
 
@@ -70,7 +77,7 @@ pub struct DeliveryPage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Part {
-    /// Those that say that a job is queued.
+    /// Events that report a queued job.
     #[default]
     Queued,
     /// All others.
@@ -82,47 +89,65 @@ enum Part {
 struct Round {
     /// When it began.
     began_at: Time,
-    /// The newest attempt at that time. What is newer belongs to the next round.
+    /// The newest attempt at that time. Newer attempts belong to the next round.
     top: Time,
     part: Part,
-    /// The page that is read next; none for the first page.
+    /// The page to read next. `None` for the first page.
     cursor: Option<String>,
-    /// Attempts of that page that were tried.
+    /// Attempts of that page that were already handled.
     tried: Vec<u64>,
-    /// The first page of which other events than `queued` were passed over.
+    /// The first page with skipped events other than `queued`.
     others_from: Option<String>,
-    /// The newest attempt of events that have several.
+    /// The newest attempt of each event that has several.
     newer: BTreeMap<String, u64>,
 }
 
-/// An attempt that was redelivered and that the next round may meet again.
+/// A redelivered attempt that the next round may read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Done {
     id: u64,
     at: Time,
 }
 
-/// The record.
+/// The record of redeliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Redeliveries {
-    /// Version of the record's form.
+    /// The record's schema version.
     pub schema: u16,
-    /// What began before this is dealt with. GitHub's clock.
+    /// Attempts that began before this time are handled. GitHub's clock.
     floor: Time,
-    /// When the list is read next.
+    /// When to read the list next.
     due_at: Time,
-    /// A sweep is redelivering until then at most.
+    /// The end of the claim of a sweep that is redelivering.
     busy_until: Option<Time>,
-    /// Since when the webhook has been down.
+    /// When the webhook went down.
     down_since: Option<Time>,
     round: Option<Round>,
     done: Vec<Done>,
-    /// Attempts that GitHub did not redeliver: each round begins with them.
+    /// Attempts that GitHub failed to redeliver: each round starts with them.
     left: Vec<Delivery>,
+    /// Events whose redelivery failed, by GUID. Those are redelivered less and less often.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    failing: BTreeMap<String, Failing>,
+}
+
+/// An event whose redelivery failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Failing {
+    /// How many of its failed redeliveries were redelivered.
+    times: u32,
+    /// Start of the round that redelivered the last one.
+    at: Time,
+}
+
+impl Failing {
+    fn due_at(self) -> Time {
+        self.at + backoff::grown(EVERY, self.times, MAX_WAIT)
+    }
 }
 
 impl Redeliveries {
-    /// The record of a stack that has none.
+    /// Creates the first record of a stack.
     #[must_use]
     pub fn new(now: Time) -> Self {
         Self {
@@ -134,11 +159,19 @@ impl Redeliveries {
             round: None,
             done: Vec::new(),
             left: Vec::new(),
+            failing: BTreeMap::new(),
         }
     }
 
-    /// Whether a sweep is to read the list now. A time that lies too far ahead was written by a
-    /// clock that was wrong.
+    /// The record of a stack whose record cannot be read: everything that GitHub keeps is read once
+    /// more. An event whose newest attempt arrived is not redelivered.
+    #[must_use]
+    pub fn renewed(now: Time) -> Self {
+        Self { floor: now - KEPT, ..Self::new(now) }
+    }
+
+    /// Returns whether a sweep should read the list now. Ignores recorded times too far in the
+    /// future, which a wrong clock wrote.
     #[must_use]
     pub fn is_due(&self, now: Time) -> bool {
         let is_ahead = |at: Time, wait: Seconds| now < at && at <= now + Seconds(2 * wait.0);
@@ -146,24 +179,24 @@ impl Redeliveries {
             && !is_ahead(self.due_at, EVERY)
     }
 
-    /// The page to read next; none for the first one, which each sweep reads.
+    /// Returns the page to read next. `None` for the first page, which every sweep reads.
     #[must_use]
     pub fn cursor(&self) -> Option<&str> {
         self.round.as_ref()?.cursor.as_deref()
     }
 
-    /// Whether a round was cut off and continues with the next sweep.
+    /// Returns whether a round was interrupted and continues with the next sweep.
     #[must_use]
     pub const fn is_reading(&self) -> bool {
         self.round.is_some()
     }
 
-    /// Keeps other sweeps from redelivering at the same time.
+    /// Claims the record, which keeps other sweeps from redelivering concurrently.
     pub fn claim(&mut self, now: Time) {
         self.busy_until = Some(now + CLAIM);
     }
 
-    /// Ends the work of a sweep. `limited_until` is when GitHub's rate limit ends.
+    /// Releases the claim at the end of a sweep. `limited_until`: the end of GitHub's rate limit.
     pub fn release(&mut self, limited_until: Option<Time>, now: Time) {
         self.busy_until = None;
         self.due_at = match (limited_until, self.down_since) {
@@ -175,7 +208,7 @@ impl Redeliveries {
         };
     }
 
-    /// Begins a round. True when GitHub no longer keeps what was not read.
+    /// Begins a round. Returns true if GitHub has already dropped attempts that were not read.
     pub fn begin(&mut self, first: &DeliveryPage, now: Time) -> bool {
         let top = first.newest.unwrap_or(self.floor).max(self.floor);
         self.round = Some(Round {
@@ -190,14 +223,14 @@ impl Redeliveries {
         now.is_past(self.floor, KEPT)
     }
 
-    /// GitHub no longer knows where the next page begins: another round begins where this one did.
-    /// By then GitHub lists what this one redelivered.
+    /// Ends a round because GitHub rejected its cursor. The next round starts at the same point; by
+    /// then GitHub lists the redeliveries of this one.
     pub fn give_up(&mut self) {
         self.round = None;
     }
 
-    /// Attempts with which to find out whether the webhook works again; none while it does. It is
-    /// down while the newest attempts all failed. `queued` events go first.
+    /// Returns attempts to redeliver as probes of whether the webhook works again, `queued` events
+    /// first. Empty while it works. The webhook is down while its newest attempts all failed.
     pub fn probes<'a>(&mut self, first: &'a DeliveryPage, now: Time) -> Vec<&'a Delivery> {
         let is_done = |one: &Delivery| self.done.iter().any(|done| done.id == one.id);
         let newest = || first.deliveries.iter().filter(|one| !is_done(one)).take(NEWEST);
@@ -217,14 +250,14 @@ impl Redeliveries {
         failed
     }
 
-    /// Since when the webhook has been down, if it is.
+    /// Returns when the webhook went down, if it is down.
     #[must_use]
     pub const fn down_since(&self) -> Option<Time> {
         self.down_since
     }
 
-    /// Attempts of the first page that are newer than the round in progress, and that say that a
-    /// job is queued: no job waits until the round has ended.
+    /// Returns attempts of the first page that are newer than the round in progress and report a
+    /// queued job, so that no job waits for the end of the round.
     #[must_use]
     pub fn fresh<'a>(&self, first: &'a DeliveryPage) -> Vec<&'a Delivery> {
         let Some(round) = &self.round else { return Vec::new() };
@@ -243,14 +276,15 @@ impl Redeliveries {
             .collect()
     }
 
-    /// Attempts of the next page that are to be redelivered, in this order.
+    /// Returns the attempts of the next page to redeliver, in order.
     pub fn choose<'a>(&mut self, page: &'a DeliveryPage) -> Vec<&'a Delivery> {
-        let (floor, done, left) = (self.floor, &self.done, &self.left);
+        let (floor, done, left, failing) = (self.floor, &self.done, &self.left, &self.failing);
         let Some(round) = &mut self.round else { return Vec::new() };
         let mut seen = BTreeSet::new();
-        let mut failed = Vec::new();
+        let (mut failed, mut early, mut arrived) = (Vec::new(), Vec::new(), Vec::new());
         for one in &page.deliveries {
-            // The newest attempt of an event decides. Those since the round began are the next one's.
+            // The newest attempt of an event decides. Attempts since the start of the round belong
+            // to the next one.
             if !seen.insert(one.guid.as_str()) || one.at > round.top || one.at < floor {
                 continue;
             }
@@ -263,8 +297,21 @@ impl Redeliveries {
             let is_tried = round.tried.contains(&one.id)
                 || done.iter().any(|done| done.id == one.id)
                 || left.iter().any(|left| left.id == one.id);
-            if !one.is_settled && !is_tried {
-                failed.push(one);
+            let due_at = failing.get(&one.guid).map(|failing| failing.due_at());
+            match due_at.filter(|_| one.is_again) {
+                Some(_) if one.is_settled => arrived.push(&one.guid),
+                Some(at) if !is_tried && round.began_at < at => early.push(one),
+                _ if !one.is_settled && !is_tried => failed.push(one),
+                _ => {}
+            }
+        }
+        self.failing.retain(|guid, _| !arrived.contains(&guid));
+        self.left.retain(|left| !arrived.contains(&&left.guid));
+        for one in early {
+            // Without space, it is redelivered early.
+            match self.left.len() < MAX_LEFT {
+                true => self.left.push(one.clone()),
+                false => failed.push(one),
             }
         }
         let is_first = round.cursor.is_none();
@@ -282,8 +329,17 @@ impl Redeliveries {
         failed
     }
 
-    /// GitHub redelivers an attempt, or does not keep it any more.
+    /// Records that GitHub redelivered an attempt, or has dropped it.
     pub fn done(&mut self, one: &Delivery) {
+        self.sent(one);
+        let Some(round) = self.round.as_ref().filter(|_| one.is_again) else { return };
+        let times = self.failing.get(&one.guid).map_or(0, |failing| failing.times) + 1;
+        if times > 1 || self.failing.len() < MAX_FAILING {
+            self.failing.insert(one.guid.clone(), Failing { times, at: round.began_at });
+        }
+    }
+
+    fn sent(&mut self, one: &Delivery) {
         self.tried(one);
         let top = self.round.as_ref().map_or(one.at, |round| round.top);
         let was_left = self.left.iter().any(|left| left.id == one.id);
@@ -294,8 +350,8 @@ impl Redeliveries {
         }
     }
 
-    /// GitHub did not redeliver an attempt: the next round tries it again. False when there are too
-    /// many of them, and this one stays where the list has it.
+    /// Records that GitHub did not redeliver an attempt, so that the next round retries it. Returns
+    /// false if there are too many: the attempt must then be found in the list again.
     pub fn failed(&mut self, one: &Delivery) -> bool {
         if self.round.as_ref().is_some_and(|round| one.at > round.top) {
             // The next round finds it in the list.
@@ -310,10 +366,12 @@ impl Redeliveries {
         true
     }
 
-    /// Attempts that GitHub did not redeliver in earlier rounds and may keep still.
+    /// Returns attempts that GitHub did not redeliver in earlier rounds and may still keep.
     pub fn left(&mut self, now: Time) -> Vec<Delivery> {
         self.left.retain(|one| !now.is_past(one.at, KEPT));
-        self.left.clone()
+        let failing = |one: &&Delivery| self.failing.get(&one.guid);
+        let is_due = |one: &&Delivery| failing(one).is_none_or(|failing| now >= failing.due_at());
+        self.left.iter().filter(is_due).cloned().collect()
     }
 
     fn tried(&mut self, one: &Delivery) {
@@ -322,17 +380,18 @@ impl Redeliveries {
         }
     }
 
-    /// The attempt was redelivered to find out whether the webhook works.
+    /// Records that an attempt was redelivered as a probe.
     pub fn probed(&mut self, one: &Delivery) {
-        self.done(one);
+        self.sent(one);
         if let Some(round) = &mut self.round {
-            // No attempt has this number. The next round reads what became of it.
+            // No attempt has the ID 0, so this round ignores the event; the next one reads the
+            // outcome.
             round.newer.insert(one.guid.clone(), 0);
         }
     }
 
-    /// Turns to the next page: all attempts of this one were tried. The end of the list, or of what
-    /// is not dealt with, ends the part, and the last part ends the round.
+    /// Moves to the next page after all attempts of this one were handled. The end of the list, or
+    /// of its unhandled attempts, ends the part; the last part ends the round.
     pub fn turn(&mut self, page: &DeliveryPage) {
         let Some(round) = &mut self.round else { return };
         round.tried.clear();
@@ -345,11 +404,13 @@ impl Redeliveries {
             (round.part, round.cursor) = (Part::Others, Some(from));
             return;
         }
-        // A webhook may have nothing to deliver for days.
+        // Bounded by the start time: a webhook may have no deliveries for days.
         let next = (round.top - OVERLAP).max(round.began_at - FIRST);
         let floor = next.max(self.floor);
         self.floor = floor;
         self.done.retain(|done| done.at >= floor);
+        let began_at = round.began_at;
+        self.failing.retain(|_, failing| !began_at.is_past(failing.at, KEPT));
         self.round = None;
     }
 }

@@ -1,16 +1,16 @@
-//! Records and the versions under which a table holds them.
+//! Records with the versions under which a table stores them.
 //!
-//! A pass reads a [`Stored`] record, a rule makes the next one of it, and the two become a
-//! [`Change`]: it replaces the very version that was read, or nothing. Rules work on plain records
-//! and never see a version. A record that was changed and not stored cannot be written on, since
-//! only a table makes a stored one:
+//! A pass reads a [`Stored`] record, a rule computes the next one, and the two form a [`Change`],
+//! which replaces exactly the version that was read or fails. Rules work on plain records and never
+//! see a version. A record that was changed but not committed cannot be changed again, because only
+//! a table creates a [`Stored`] record:
 //!
 //! ```compile_fail,E0599
 //! use muster_domain::stored::{Change, Stored};
 //! # fn next(of: &u32) -> u32 { of + 1 }
 //! fn write_on(read: &Stored<u32>) -> Change<u32> {
 //!     let changed = read.change(next(read));
-//!     // Nobody has committed `changed`: another writer may be faster.
+//!     // `changed` is not committed: another writer may be faster.
 //!     changed.change(next(&changed))
 //! }
 //! ```
@@ -30,12 +30,11 @@
 
 use std::ops::Deref;
 
-/// Which write of a record this is. The first one is number 0, and each write adds one.
+/// The number of a record's write. The first write is number 0; each later one adds 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
-/// A record as a table holds it. Only a table makes one: of what it reads, or of what it has
-/// committed.
+/// A record as stored in a table. Only a table creates one, from what it read or committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored<T> {
     version: Version,
@@ -43,40 +42,40 @@ pub struct Stored<T> {
 }
 
 impl<T> Stored<T> {
-    /// For tables alone: a record that was read.
+    /// Creates a record that was read. Only for use by tables.
     pub const fn read(record: T, version: Version) -> Self {
         Self { version, record }
     }
 
-    /// Its version. Of two copies, the one with the higher version was written later.
+    /// Returns its version. Of two copies, the one with the higher version was written later.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// The record.
+    /// Returns the record.
     pub const fn record(&self) -> &T {
         &self.record
     }
 
-    /// The record without its version. It can be looked at, and not written.
+    /// Returns the record without its version, so that it can no longer be written.
     pub fn into_record(self) -> T {
         self.record
     }
 
-    /// The record that takes its place.
+    /// Creates the change to `next`.
     pub const fn change(&self, next: T) -> Change<T> {
         Change { replaces: Some(self.version), repairs_as: None, next }
     }
 }
 
 impl<T: PartialEq> Stored<T> {
-    /// The record that takes its place; none if it says the same.
+    /// Creates the change to `next`, or returns `None` if the record is equal.
     pub fn changed(&self, next: T) -> Option<Change<T>> {
         (self.record != next).then(|| self.change(next))
     }
 }
 
-/// So that a rule takes plain records and stored ones.
+/// Lets rules accept both plain and stored records.
 impl<T> AsRef<T> for Stored<T> {
     fn as_ref(&self) -> &T {
         &self.record
@@ -91,55 +90,56 @@ impl<T> Deref for Stored<T> {
     }
 }
 
-/// A record that is to be written, and what it replaces. It reads as the record that it writes.
+/// A record to write, and the version that it replaces. Dereferences to the new record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change<T> {
     replaces: Option<Version>,
-    /// The version that a repair gets; none for any other change.
+    /// The version to assign in a repair. `None` for any other change.
     repairs_as: Option<Version>,
     next: T,
 }
 
 impl<T> Change<T> {
-    /// The first version of a record. The table must not have it yet.
+    /// Creates the first version of a record. The table must not have it yet.
     pub const fn create(next: T) -> Self {
         Self { replaces: None, repairs_as: None, next }
     }
 
-    /// The change of what was read, or the first version where nothing was.
+    /// Creates the change of a record that was read, or the first version if the table had none.
     pub fn from_read(read: Option<&Stored<T>>, next: T) -> Self {
         Self { replaces: read.map(Stored::version), repairs_as: None, next }
     }
 
-    /// Replaces whatever is stored under the key, for a record that cannot be read. `version` must be
-    /// one that the record never had: a writer that read it before the repair must not succeed.
+    /// Creates a change that replaces any stored record, for one that cannot be read. `version`
+    /// must be one that the record never had: a writer that read it before the repair must not
+    /// succeed.
     pub const fn repair(next: T, version: Version) -> Self {
         Self { replaces: None, repairs_as: Some(version), next }
     }
 
-    /// Whether it replaces whatever is stored.
+    /// Returns whether it replaces any stored record.
     pub const fn is_repair(&self) -> bool {
         self.repairs_as.is_some()
     }
 
-    /// The version that it replaces; none if the table must not have the record, or for a repair.
+    /// Returns the version that it replaces. `None` if the table must not have the record, or for a
+    /// repair.
     pub const fn replaces(&self) -> Option<Version> {
         self.replaces
     }
 
-    /// The version that it gets.
+    /// Returns the version that it writes.
     pub fn version(&self) -> Version {
         let follows = self.replaces.map(|version| Version(version.0 + 1));
         self.repairs_as.or(follows).unwrap_or_default()
     }
 
-    /// The record as it is to be.
+    /// Returns the new record.
     pub const fn next(&self) -> &T {
         &self.next
     }
 
-    /// The record as it is in the table after the commit, which must be the one that this change
-    /// was in.
+    /// Returns the stored record after the commit, which must be the one that included this change.
     pub fn stored(self, _: &Committed) -> Stored<T> {
         Stored { version: self.version(), record: self.next }
     }
@@ -153,12 +153,12 @@ impl<T> Deref for Change<T> {
     }
 }
 
-/// A commit has happened. Only a table says so.
+/// Proof that a commit succeeded. Only a table creates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed(());
 
 impl Committed {
-    /// For tables alone: all writes of the commit are done.
+    /// Creates the proof that all writes of the commit succeeded. Only for use by tables.
     pub const fn by_table() -> Self {
         Self(())
     }

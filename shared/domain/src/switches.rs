@@ -1,6 +1,6 @@
-//! What operators have switched off. One record for the whole stack; there is none while all is on.
-//! A switch can have an end. From then on it counts as on, without any write, so each question names
-//! a time.
+//! What operators have paused: one record for the whole stack, absent while everything is running.
+//! A pause can have an end. After that it counts as over without any write, so every query takes a
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use crate::SCHEMA;
 use crate::ids::PoolName;
 use crate::time::{Seconds, Time};
 
-/// The shortest pause with an end. The sweep runs once a minute.
+/// Minimum duration of a pause with an end. The sweep runs once a minute.
 pub const SHORTEST_PAUSE: Seconds = Seconds(60);
-/// The longest pause with an end.
+/// Maximum duration of a pause with an end.
 pub const LONGEST_PAUSE: Seconds = Seconds(30 * 86_400);
 
-/// Something that can be switched off.
+/// Something that can be paused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// New machines, of every pool. Jobs wait, and machines that are there go on.
+    /// New machines of every pool. Jobs wait, and existing machines continue.
     Launches,
-    /// Every delete that is not forced. Nothing is deregistered or terminated, and no machine that
-    /// could live on is marked.
+    /// Every delete that is not forced. No machine is deregistered or terminated, and no machine
+    /// that could continue is marked.
     Deletes,
     /// New machines of one pool.
     Pool(PoolName),
@@ -37,16 +37,16 @@ impl std::fmt::Display for Switch {
     }
 }
 
-/// When, by whom and why something was switched off.
+/// The time, the operator and the reason of a pause.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SwitchedOff {
-    /// Since when.
+    /// When it was paused.
     pub since: Time,
-    /// Who did it.
+    /// The operator who paused it.
     pub by: String,
-    /// Why, in the operator's words.
+    /// The operator's reason.
     pub reason: String,
-    /// When it ends by itself; none until somebody resumes it.
+    /// When the pause ends automatically. `None` if it lasts until an operator resumes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
 }
@@ -56,7 +56,7 @@ impl SwitchedOff {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// The end as a clause (", until 14:30:00"); empty without an end.
+    /// Formats the end as a clause (", until 14:30:00"); empty without an end.
     #[must_use]
     pub fn end(&self, now: Time) -> String {
         self.until.map(|until| format!(", until {}", until.clock(now))).unwrap_or_default()
@@ -65,7 +65,7 @@ impl SwitchedOff {
 
 impl std::fmt::Display for SwitchedOff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "switched off at {} by {}", self.since, self.by)?;
+        write!(f, "paused at {} by {}", self.since, self.by)?;
         if let Some(until) = self.until {
             write!(f, " until {until}")?;
         }
@@ -73,10 +73,10 @@ impl std::fmt::Display for SwitchedOff {
     }
 }
 
-/// The record. Its fields are private: only a time says what of it is still off.
+/// The record. Its fields are private because whether a pause still applies depends on the time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Switches {
-    /// Version of the record's form.
+    /// The record's schema version.
     schema: u16,
     /// See [`Switch::Launches`].
     launches: Option<SwitchedOff>,
@@ -87,31 +87,32 @@ pub struct Switches {
 }
 
 impl Default for Switches {
-    /// All is on.
+    /// Creates a record without pauses.
     fn default() -> Self {
         Self { schema: SCHEMA, launches: None, deletes: None, pools: BTreeMap::new() }
     }
 }
 
 impl Switches {
-    /// Whether launches of all pools are off.
+    /// Returns the pause of all launches, if it applies.
     #[must_use]
     pub fn all_launches_off(&self, now: Time) -> Option<&SwitchedOff> {
         self.launches.as_ref().filter(|off| !off.is_on(now))
     }
 
-    /// Why nothing is deleted but by force, if so.
+    /// Returns the pause of deletes, if it applies.
     #[must_use]
     pub fn deletes_off(&self, now: Time) -> Option<&SwitchedOff> {
         self.deletes.as_ref().filter(|off| !off.is_on(now))
     }
 
-    /// The pools with their own switch off.
+    /// Returns the pools that are individually paused.
     pub fn pools_off(&self, now: Time) -> impl Iterator<Item = (&PoolName, &SwitchedOff)> {
         self.pools.iter().filter(move |(_, off)| !off.is_on(now))
     }
 
-    /// Why no machine of this pool is launched, if none is. Of two reasons, the one that ends later.
+    /// Returns the pause that prevents launches of this pool, if any. If two apply, the one that
+    /// ends later.
     #[must_use]
     pub fn launches_off(&self, pool: &PoolName, now: Time) -> Option<&SwitchedOff> {
         let own = self.pools.get(pool).filter(|off| !off.is_on(now));
@@ -119,14 +120,14 @@ impl Switches {
         both.max_by_key(|off| (off.until.is_none(), off.until))
     }
 
-    /// Since when the first of what is off has been off.
+    /// Returns when the oldest pause that still applies began.
     #[must_use]
     pub fn off_since(&self, now: Time) -> Option<Time> {
         let stack = self.all_launches_off(now).into_iter().chain(self.deletes_off(now));
         stack.chain(self.pools_off(now).map(|(_, off)| off)).map(|off| off.since).min()
     }
 
-    /// The record without what has ended.
+    /// Returns the record without pauses that have ended.
     #[must_use]
     pub fn still_off(&self, now: Time) -> Self {
         let pools = self.pools_off(now).map(|(name, off)| (name.clone(), off.clone()));
@@ -138,8 +139,9 @@ impl Switches {
         }
     }
 
-    /// The record with one switch set. Switching off what is off changes its end, and keeps its
-    /// first time and reason. Expects a record without what has ended ([`Self::still_off`]).
+    /// Returns the record with one switch changed. Pausing something that is already paused changes
+    /// only its end and keeps the original time and reason. Requires a record without ended pauses
+    /// ([`Self::still_off`]).
     #[must_use]
     pub fn with(&self, switch: &Switch, off: Option<SwitchedOff>) -> Self {
         let mut next = self.clone();
@@ -205,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Each question about the record, and whether its answer says that something is off.
+    /// A query of the record, and whether it finds a pause.
     type Reader = (&'static str, fn(&Switches, Time) -> bool);
 
     #[test]
@@ -271,7 +273,7 @@ mod tests {
         });
         assert_eq!(
             off_until(5, 3600).to_string(),
-            format!("switched off at {} by ada until {}: moving subnets", at(5), at(3600))
+            format!("paused at {} by ada until {}: moving subnets", at(5), at(3600))
         );
         let all = Switches::default().with(&Switch::Deletes, Some(off_until(5, 3600)));
         let text = serde_json::to_string(&all).expect("written");

@@ -1,25 +1,21 @@
-//! Records in every condition that a test may want, made by the same calls that make them in life.
+//! Records in every condition that a test may need, created through the production functions.
 //!
-//! The story that they share, in seconds after [`T0`]: launched at 0, machine bound at 5,
-//! configuration asked at 30 and answered at 31, runner started at 40, job started at 50, hook's
-//! end at 100, exit at 110.
+//! They share a timeline, in seconds after [`T0`]: launched at 0, machine bound at 5, configuration
+//! requested at 30 and received at 31, runner started at 40, job started at 50, end of the job
+//! reported by the hook at 100, exit at 110.
 
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 use crate::absence::Absence;
-use crate::ec2::ErrorClass;
-use crate::ec2::StateReason;
+use crate::ec2::{ErrorClass, LaunchError, StateReason};
 use crate::ids::{JobKey, RunnerId};
 pub(crate) use crate::instance::tests::{T0, at, machine, slot};
-use crate::instance::{
-    DeleteReason, ErrorDetail, Instance, Order, ReportError, Start, StartReport,
-};
+use crate::instance::{DeleteReason, Instance, Order, ReportError, Start, StartReport};
 use crate::job::labels::{LabelRows, Labels};
 use crate::job::{Job, JobEvent, JobStatus, fold};
-use crate::launch::LaunchError;
 use crate::lifecycle::Policy;
-use crate::observation::ProviderError;
 use crate::pool::Pool;
+use crate::provider::{ErrorDetail, ProviderError};
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
@@ -27,10 +23,10 @@ use crate::timings::Timings;
 pub(crate) const RUNNER: RunnerId = RunnerId(900);
 /// The job that every fixture claims: `slot(1)` is launched for it.
 pub(crate) const CLAIMED: JobKey = JobKey { repository: 1, job: 1 };
-/// The longest life of the fixtures' pool.
+/// The maximum lifetime in the fixtures' pool.
 pub(crate) const LIFETIME: u32 = 43_200;
 
-/// Changes a value in the middle of an expression.
+/// Changes a value within an expression.
 pub(crate) trait With: Sized {
     fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
@@ -53,7 +49,7 @@ pub(crate) fn policy(timings: &Timings) -> Policy<'_> {
     Policy { timings, max_lifetime: Seconds(LIFETIME), min_idle: 0 }
 }
 
-/// The second of a time after [`T0`], for messages.
+/// Returns the seconds of a time after [`T0`], for messages.
 pub(crate) fn second(time: Time) -> i64 {
     (time.as_millis() - T0.as_millis()) / 1000
 }
@@ -89,7 +85,7 @@ pub(crate) fn booting() -> Instance {
     creating().with(|i| i.bind(machine(1), at(5), &timings()))
 }
 
-/// Its configuration call is out, or its answer was lost.
+/// Its configuration request is in flight, or the response was lost.
 pub(crate) fn asking() -> Instance {
     booting().with(|i| assert_eq!(i.ask_configuration(at(30)), Ok(None)))
 }
@@ -109,7 +105,7 @@ pub(crate) fn report() -> StartReport {
     StartReport { repository: "acme/web".into(), private: Some(true), run: 3, name: "build".into() }
 }
 
-/// Its hook tells of a start.
+/// Reports a job start from its hook.
 pub(crate) fn start(
     instance: &mut Instance,
     report: StartReport,
@@ -119,12 +115,12 @@ pub(crate) fn start(
     instance.job_started(&name, report, &pool(), at, &timings())
 }
 
-/// Its hook reported a start. GitHub's event has not come.
+/// Its hook reported a job start. GitHub's event has not arrived.
 pub(crate) fn active() -> Instance {
     idle().with(|i| assert_eq!(start(i, report(), at(50)), Ok(Start::Accepted)))
 }
 
-/// GitHub's event reported a start. The hook has not.
+/// GitHub's event reported a job start. The hook has not.
 pub(crate) fn active_by_github() -> Instance {
     idle().with(|i| assert!(i.github_started(CLAIMED, at(50))))
 }
@@ -150,7 +146,7 @@ pub(crate) fn boot_failed() -> Instance {
     booting().with(|i| i.runner_ended(None, Some("no disk".to_owned()), at(110), &timings()))
 }
 
-/// Changes of a fixture that read well in a row of a table.
+/// Changes of a fixture, for use in table rows.
 pub(crate) trait Story {
     fn unclaimed(self) -> Instance;
     fn marked(self, reason: DeleteReason, second: u32) -> Instance;
@@ -220,7 +216,7 @@ pub(crate) fn fault(code: &str) -> ErrorDetail {
     }
 }
 
-/// What EC2 says of a machine that it could not start.
+/// EC2's reason for a machine that it could not start.
 pub(crate) fn aborted() -> StateReason {
     StateReason::new("Client.InternalError", "Client.InternalError: Client error on launch")
 }
@@ -247,7 +243,7 @@ pub(crate) fn pool() -> Pool {
     }
 }
 
-/// A queued job of `acme/web`, matched to the pool, queued `n` seconds after [`T0`].
+/// Creates a queued job of `acme/web`, matched to the pool, queued `n` seconds after [`T0`].
 pub(crate) fn job(n: u32) -> Job {
     let said = JobEvent {
         key: JobKey { repository: 1, job: u64::from(n) },
@@ -272,8 +268,8 @@ pub(crate) fn job(n: u32) -> Job {
     fold(None, said, at(n)).with(|job| job.pool = Some(pool().name))
 }
 
-/// A search that is the same in every run. `PROPTEST_RNG_SEED` makes it another one and
-/// `PROPTEST_CASES` a longer one.
+/// Returns the configuration of a deterministic property test. `PROPTEST_RNG_SEED` changes its
+/// seed, and `PROPTEST_CASES` its length.
 pub(crate) fn searched(cases: u32) -> ProptestConfig {
     let found = ProptestConfig::default();
     let rng_seed = match found.rng_seed {

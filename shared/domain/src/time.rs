@@ -8,38 +8,39 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A point in time, in milliseconds since the Unix epoch.
 ///
-/// Written as RFC 3339 in UTC with exactly three decimals, so that the text sorts like the time:
+/// Written as RFC 3339 in UTC with exactly three decimals, so that the text sorts chronologically:
 /// table indexes compare it as a string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
 impl Time {
-    /// From milliseconds since the Unix epoch.
+    /// Creates a time from milliseconds since the Unix epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since the Unix epoch, as DynamoDB's TTL wants them.
+    /// Returns the whole seconds since the Unix epoch, the unit of DynamoDB's TTL.
     #[must_use]
     pub const fn as_secs(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// How long ago `earlier` was; zero when it lies in the future (clocks of two Lambdas differ).
+    /// Returns the duration since `earlier`, or zero if that is in the future (the clocks of two
+    /// Lambdas differ).
     #[must_use]
     pub fn since(self, earlier: Self) -> Seconds {
         let seconds = (self.0 - earlier.0).max(0) / 1000;
         Seconds(u32::try_from(seconds).unwrap_or(u32::MAX))
     }
 
-    /// As a clock shows it, in UTC: of the day of `now` without its date.
+    /// Formats the time of day in UTC, with the date unless it is the day of `now`.
     #[must_use]
     pub fn clock(self, now: Self) -> String {
         let (text, today) = (self.to_string(), now.to_string());
@@ -52,7 +53,7 @@ impl Time {
         }
     }
 
-    /// Whether at least `wait` has passed since `earlier`.
+    /// Returns whether at least `wait` has passed since `earlier`.
     #[must_use]
     pub fn is_past(self, earlier: Self, wait: Seconds) -> bool {
         self >= earlier + wait
@@ -84,7 +85,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// A text that is not a time.
+/// The error for a text that is not a time.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("not a time: {text:?}: {source}")]
 pub struct ParseTimeError {
@@ -124,12 +125,12 @@ pub struct Seconds(pub u32);
 
 impl Seconds {
     const fn as_millis(self) -> i64 {
-        // Widening: a `u32` always fits, and `From` is not const.
+        // A widening cast: a `u32` always fits, and `From` is not const.
         self.0 as i64 * 1000
     }
 }
 
-/// Rounded down: `41 s`, `12 min`, `3 h`, `2 d`.
+/// Rounds down: `41 s`, `12 min`, `3 h`, `2 d`.
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

@@ -1,4 +1,4 @@
-//! Every duration of Muster, in one place: production defaults, short ones for the local stack.
+//! Every duration of Muster: production defaults, and short ones for the local stack.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,76 +29,79 @@ macro_rules! timings {
 }
 
 timings! {
-    /// From launch to the runner's start report; later than this the machine is given up.
+    /// Time from launch to the runner's start report; after that, the machine is replaced.
     boot_deadline_seconds = 600,
     /// How long a launch belongs to the pass that called EC2, at least twice its time-out.
     creating_lease_seconds = 120,
-    /// How long a call that removes a registration or terminates a machine belongs to the pass that
+    /// How long a call that deregisters a runner or terminates a machine belongs to the pass that
     /// made it.
     deleting_lease_seconds = 120,
-    /// How long an ambiguous launch is looked up by token and by tag before its slots are free
-    /// again.
+    /// How long an ambiguous launch is looked up by token and by tag before its slots can be
+    /// launched again.
     launch_lookup_seconds = 300,
-    /// How long a claimed runner may sit idle beside its queued job before the claim ends.
+    /// How long a claimed runner can be idle while its job stays queued, before the claim ends.
     claim_idle_seconds = 60,
-    /// Distance of the two "not busy" reads before a runner is removed that may still take a job.
-    /// GitHub shows a started job as idle for 25 to 60 seconds (terraform-aws-github-runner #5228).
+    /// Time between the two "not busy" reads before a runner that may still get a job is
+    /// deregistered. GitHub shows a started job as idle for 25 to 60 seconds
+    /// (terraform-aws-github-runner #5228).
     busy_reads_apart_seconds = 180,
-    /// How often a runner that must finish its job first is looked at.
+    /// How often a runner that must finish its job first is checked.
     busy_poll_seconds = 60,
-    /// So long EC2 must deny at every look that it knows a machine before it counts as gone.
-    /// Counted from the start of the pass that looked first, which may have come to that a minute
-    /// later.
+    /// How long EC2 must deny, at every check, that it knows a machine before the machine counts as
+    /// gone. Counted from the start of the pass that checked first, which may have reached the
+    /// check a minute later.
     absence_confirm_seconds = 1200,
-    /// Younger than this, a machine that EC2 does not know yet is not absent but new.
+    /// Age below which a machine that EC2 does not know counts as new, not as absent.
     absence_limit_seconds = 600,
-    /// Older than this, a machine with our tag and without a record is an orphan.
+    /// Age from which a machine with the stack's tag and without a record is an orphan.
     orphan_age_seconds = 900,
-    /// How long a runner without a claim may idle.
+    /// How long a runner without a claim can be idle.
     idle_limit_seconds = 300,
-    /// How long a machine may take to shut itself down after its runner ended.
+    /// How long a machine can take to shut itself down after its runner ended.
     shutdown_grace_seconds = 120,
-    /// How long after GitHub's `completed` the machine's own report may follow.
+    /// How long after GitHub's `completed` the machine's own report can arrive.
     completed_grace_seconds = 300,
-    /// How long to leave GitHub alone after it answered 401 or 403.
+    /// How long to wait before calling GitHub again after a 401 or 403.
     unauthorized_retry_seconds = 300,
-    /// After this long a forced delete gives up on EC2 and writes the orphan ledger.
+    /// Time after which a forced delete stops retrying EC2 and moves the machine to the orphan
+    /// ledger.
     force_give_up_seconds = 600,
-    /// How long a configuration call to GitHub may be in flight.
+    /// How long a configuration call to GitHub can be in progress.
     register_lease_seconds = 60,
     /// How long the launch pass of a pool belongs to one invocation.
     pool_lease_seconds = 90,
-    /// How much later than the message's own retry the sweep looks after a row.
+    /// How much later than the message's own retry the sweep processes a record.
     sweep_slack_seconds = 60,
-    /// First wait of the delete ladder: 0, 1, 2, 4 … steps.
+    /// First wait of the delete back-off: 0, 1, 2, 4 … steps.
     retry_step_seconds = 1,
-    /// Longest wait of the delete ladder.
+    /// Longest wait of the delete back-off.
     retry_cap_seconds = 300,
-    /// A job still queued after this long is taken for ended; GitHub cancels after 24 to 48 hours.
+    /// Time after which a job that is still queued counts as ended; GitHub cancels after 24 to 48
+    /// hours.
     job_expiry_seconds = 172_800,
     /// How long an ended job's record is kept.
     job_ttl_seconds = 604_800,
-    /// How long a deleted instance's record is kept, so that a late event finds a tombstone.
+    /// How long a deleted instance's record is kept, so that late events still find it.
     tombstone_ttl_seconds = 604_800,
-    /// How long a line of usage is kept.
+    /// How long a usage record is kept.
     usage_ttl_seconds = 7_776_000,
-    /// First wait before a failed launch is tried again; doubles with each attempt.
+    /// First wait before a failed launch is retried; doubles with each attempt.
     launch_retry_seconds = 15,
-    /// First time without launch calls after EC2 throttled one; doubles with each refusal in a row,
-    /// up to eight times, as the next three do.
+    /// First pause of launch calls after EC2 throttled one; doubles with each consecutive refusal,
+    /// up to eight times the first, like the next three.
     throttle_wait_seconds = 5,
-    /// First time in which a type is not asked for in a subnet that had no capacity for it.
+    /// First pause for a type in a subnet that had no capacity for it.
     place_wait_seconds = 60,
-    /// First time in which the types are left alone whose quota is used up. Each machine that ends
-    /// makes room in it.
+    /// First pause for the types whose quota is used up. Each machine that ends frees some of the
+    /// quota.
     quota_wait_seconds = 30,
-    /// First pause of a pool whose request EC2 refuses as wrong or not allowed.
+    /// First pause of a pool whose request EC2 refuses as invalid or unauthorized.
     pool_pause_seconds = 120,
-    /// How long after a pool's configuration was first seen such refusals are taken for EC2 not
-    /// knowing it yet.
+    /// How long after a pool's configuration was first seen such refusals count as EC2's eventual
+    /// consistency.
     settling_seconds = 600,
-    /// How long something must last before it is told as a notice, unless it is an error.
+    /// How long a warning must last before a notification is sent; errors are sent at once.
     notice_settle_seconds = 120,
-    /// How long it must be over before that is told.
+    /// How long the cause must be gone before the end is sent.
     notice_over_seconds = 600,
 }

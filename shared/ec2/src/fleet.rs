@@ -1,4 +1,4 @@
-//! Launching: CreateFleet of type `instant`.
+//! Launching machines with CreateFleet of type `instant`.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use aws_sdk_ec2::types::{
     SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest, Tenancy,
     VCpuCountRangeRequest, VolumeType,
 };
-use muster_control::causes::with_causes;
+use muster_domain::causes::with_causes;
 use muster_domain::ec2::classify::classify_part;
-use muster_domain::ec2::{ErrorClass, Make, Market, Override};
+use muster_domain::ec2::{ErrorClass, LaunchError, Make, Market, Override};
 use muster_domain::ids::LaunchId;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::pool::{Allocation, Disk, Image, Placement, Requirements};
 
 use crate::{NO_ANSWER, classified, once};
 
-/// Sends the request of a launch. The same id and request make the same call, byte for byte: EC2
-/// compares them under the client token.
+/// Sends the request of a launch. An equal ID and request produce an equal call, byte for byte,
+/// because EC2 compares them under the client token.
 pub(crate) async fn create(
     client: &Client,
     id: &LaunchId,
@@ -36,8 +36,8 @@ pub(crate) async fn create(
         .client_token(id.as_str())
         .launch_template_configs(template(request))
         .target_capacity_specification(target(request))
-        // The kinds that an instant fleet can tag beside itself; the fleet is only a request, and
-        // tagging it would take one permission more.
+        // The resource types that an instant fleet can tag. The fleet itself is only a request, and
+        // tagging it would need a further permission.
         .tag_specifications(tagged(ResourceType::Instance, request))
         .tag_specifications(tagged(ResourceType::Volume, request));
     let call = match (spot_allocation(request), on_demand_allocation(request)) {
@@ -61,7 +61,7 @@ pub(crate) async fn create(
     for (group, id) in ids {
         match id.parse() {
             Ok(machine) => drop(machines.insert(machine, make(group))),
-            // Lost for this answer, not for good: the sweep finds machines by their tag.
+            // Missing from this response, but not lost: the sweep finds machines by their tag.
             Err(error) => tracing::error!(
                 error = with_causes(&error),
                 "CreateFleet answered with an unexpected id"
@@ -82,7 +82,7 @@ fn template(request: &LaunchRequest) -> FleetLaunchTemplateConfigRequest {
         .build()
 }
 
-/// How EC2 chooses among the places of a spot fleet; none for another market.
+/// Returns the Spot allocation strategy. `None` for On-Demand.
 fn spot_allocation(request: &LaunchRequest) -> Option<SpotAllocationStrategy> {
     if request.market != Market::Spot {
         return None;
@@ -100,7 +100,7 @@ fn spot_allocation(request: &LaunchRequest) -> Option<SpotAllocationStrategy> {
     })
 }
 
-/// The same for on-demand.
+/// Returns the On-Demand allocation strategy. `None` for Spot.
 fn on_demand_allocation(request: &LaunchRequest) -> Option<FleetOnDemandAllocationStrategy> {
     (request.market == Market::OnDemand).then_some(match request.allocation {
         Allocation::LowestPrice => FleetOnDemandAllocationStrategy::LowestPrice,
@@ -126,7 +126,7 @@ fn overrides(request: &LaunchRequest) -> Vec<FleetLaunchTemplateOverridesRequest
     request.overrides.iter().map(one).collect()
 }
 
-/// EC2 reads the parameter itself, at every launch.
+/// EC2 itself reads the parameter, at every launch.
 fn image(image: &Image) -> String {
     match image {
         Image::Id(id) => id.clone(),
@@ -159,8 +159,9 @@ fn requirements(wanted: &Requirements) -> InstanceRequirementsRequest {
         .build()
 }
 
-/// What stands in the place of the launch template's disk; none leaves that as it is. A device that
-/// the template does not map is added to its own, so that one has to be taken away by name.
+/// Returns the block device mappings that replace those of the launch template, or `None` to leave
+/// them unchanged. A device that the template does not map is added to the template's, so the
+/// template's must be removed by name.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetBlockDeviceMappingRequest.html
 fn disks(request: &LaunchRequest) -> Option<Vec<FleetBlockDeviceMappingRequest>> {
     let own = disk(request.disk.as_ref()?);
@@ -170,7 +171,8 @@ fn disks(request: &LaunchRequest) -> Option<Vec<FleetBlockDeviceMappingRequest>>
     Some([own].into_iter().chain(omitted).collect())
 }
 
-/// All that the launch template's mapping says: of one for the same device nothing is kept.
+/// Repeats every property of the launch template's mapping: a mapping for one device replaces it
+/// completely.
 fn disk(disk: &Disk) -> FleetBlockDeviceMappingRequest {
     let volume = FleetEbsBlockDeviceRequest::builder()
         .volume_type(VolumeType::Gp3)
@@ -202,8 +204,8 @@ fn tagged(kind: ResourceType, request: &LaunchRequest) -> TagSpecification {
     TagSpecification::builder().resource_type(kind).set_tags(Some(tags.collect())).build()
 }
 
-/// What EC2 reports of the machines of a type in a place. An instant fleet's answer names the zone;
-/// an older one had it only where the request named it.
+/// Returns the make of the machines in a group of the response. The response of an instant fleet
+/// has the zone; older ones had it only if the request named it.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleetInstance.html
 fn make(group: &CreateFleetInstance) -> Make {
     let choice = group.launch_template_and_overrides().and_then(|both| both.overrides());
@@ -219,7 +221,7 @@ fn make(group: &CreateFleetInstance) -> Make {
     }
 }
 
-/// An error of one type in one subnet.
+/// Converts an error of one type in one subnet.
 fn part(error: &CreateFleetError) -> LaunchError {
     let message = error.error_message().unwrap_or_default();
     let class: ErrorClass = classify_part(error.error_code(), message);

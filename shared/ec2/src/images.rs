@@ -1,16 +1,16 @@
-//! The newest image of a name.
+//! Lookup of the newest image with a name.
 
 use aws_sdk_ec2::operation::describe_images::DescribeImagesOutput;
 use aws_sdk_ec2::types::Image;
-use muster_domain::observation::ProviderError;
-use muster_domain::pool::Arch;
+use muster_domain::ec2::Arch;
 use muster_domain::pool_file::{FoundImage, ImageFilter};
+use muster_domain::provider::ProviderError;
 
 use crate::machines::{PAGE, filter, trouble};
 use crate::{Ec2, classified};
 
-/// By the date of its creation; EC2 lists images in no order. Deprecated and disabled images of
-/// others are not listed.
+/// Returns the newest matching image by creation date; EC2 lists images in no order. Deprecated and
+/// disabled images of other accounts are not listed.
 ///
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
 pub(crate) async fn newest(
@@ -39,7 +39,7 @@ async fn describe(
         Arch::Arm64 => "arm64",
     };
     let filters = vec![
-        // Its wildcards are EC2's own.
+        // The pattern uses EC2's own wildcards.
         filter("name", [wanted.name.as_str()]),
         filter("architecture", [architecture]),
         filter("state", ["available"]),
@@ -55,7 +55,8 @@ async fn describe(
         .map_err(|error| trouble(classified("DescribeImages", &error)))
 }
 
-/// With its date, which is written so that texts sort as times do: `2026-11-01T08:15:00.000Z`.
+/// Returns the image with its creation date, whose text sorts chronologically:
+/// `2026-11-01T08:15:00.000Z`.
 fn dated(image: &Image) -> Option<(String, FoundImage)> {
     let found = FoundImage { id: image.image_id()?.to_owned(), name: image.name()?.to_owned() };
     Some((image.creation_date()?.to_owned(), found))

@@ -1,7 +1,7 @@
 //! The ports `Compute`, `Catalogue` and `PriceList` on EC2.
 //!
-//! Alone in its crate, because the SDK's EC2 client is most of the project's build: the webhook
-//! never sees it.
+//! This is a separate crate because the SDK's EC2 client is most of the project's build time; the
+//! webhook does not depend on it.
 #![warn(missing_docs)]
 
 mod fleet;
@@ -24,34 +24,34 @@ use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::Failure;
 use muster_control::ports::{Catalogue, Compute, ListedMachine, Page, Refusal, ShownMachine};
 use muster_domain::ec2::classify::classify;
-use muster_domain::ec2::{ErrorClass, Make};
+use muster_domain::ec2::{ErrorClass, LaunchError, Make};
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::instance::ErrorDetail;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Machine, MachineSeen, ProviderError};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
+use muster_domain::observation::{Machine, MachineSeen};
 use muster_domain::pool_file::{
     FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate,
 };
+use muster_domain::provider::{ErrorDetail, ProviderError};
 
-/// How long CreateFleet and TerminateInstances may take. An instant fleet answers when its machines
-/// are launched, which takes seconds for large ones. The leases on rows are much longer.
+/// Time-out of CreateFleet and TerminateInstances. An instant fleet responds when its machines are
+/// launched, which takes seconds for large ones. The leases on records are much longer.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long GetConsoleOutput may take. The end of its machine waits for it.
+/// Time-out of GetConsoleOutput, which delays the end of its machine.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// EC2, limited to the machines of one stack. What pool files name it sees as
-/// the account does.
+/// An EC2 client limited to the machines of one stack. Resources named in pool files are looked up
+/// in the whole account.
 #[derive(Clone, Debug)]
 pub struct Ec2 {
     client: Client,
     stack: String,
-    /// None where AWS has no price list.
+    /// The price list. `None` where AWS has none.
     list: Option<prices::List>,
 }
 
 impl Ec2 {
-    /// `stack` is the stack's name.
+    /// Creates a client. `stack` is the stack's name.
     #[must_use]
     pub fn new(config: &SdkConfig, stack: String) -> Self {
         Self { client: Client::new(config), stack, list: prices::List::new(config) }
@@ -118,8 +118,8 @@ impl Catalogue for Ec2 {
     }
 }
 
-/// Calls that change something are made once. Their retry is the row's: it knows when to look
-/// first.
+/// Returns a configuration without retries, for calls that change something. The record's own retry
+/// repeats them after checking the state.
 fn once() -> aws_sdk_ec2::config::Builder {
     once_within(EFFECT_TIMEOUT)
 }
@@ -133,7 +133,7 @@ fn once_within(limit: Duration) -> aws_sdk_ec2::config::Builder {
     aws_sdk_ec2::Config::builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts)
 }
 
-/// What a failed call was, and what that means.
+/// Converts and classifies the error of a failed call.
 fn classified<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> (ErrorClass, ErrorDetail)
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -150,5 +150,5 @@ where
     (class, fault)
 }
 
-/// Stands where EC2's code would stand if it had answered.
+/// The code used if EC2 did not answer.
 const NO_ANSWER: &str = "NoAnswer";

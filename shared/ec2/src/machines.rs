@@ -1,4 +1,4 @@
-//! Looking at machines, and ending them.
+//! Describing and terminating machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use aws_sdk_ec2::types::{
 use muster_control::ports::{ListedMachine, NOT_FOUND, Page, Refusal, ShownMachine};
 use muster_domain::ec2::{ErrorClass, Make, Market, StateReason};
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::instance::ErrorDetail;
 use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
-use muster_domain::observation::{Machine, MachineSeen, ProviderError};
+use muster_domain::observation::{Machine, MachineSeen};
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::Time;
 
 use crate::{CONSOLE_TIMEOUT, Ec2, classified, once, once_within};
 
-/// The states of a machine that is not gone.
+/// The states of machines that are not gone.
 const PRESENT: [InstanceStateName; 4] = [
     InstanceStateName::Pending,
     InstanceStateName::Running,
@@ -24,7 +24,7 @@ const PRESENT: [InstanceStateName; 4] = [
     InstanceStateName::Stopped,
 ];
 
-/// How many entries a page holds. Describing with filters and pages has the larger bucket.
+/// Number of entries per page. Describe calls with filters and pages have the larger rate limit.
 pub(crate) const PAGE: i32 = 500;
 
 pub(crate) async fn of_launch(
@@ -67,8 +67,8 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Prov
     let Some(state) = machine_of(instance.state()) else {
         return Err(odd(id, "OddState", "EC2 names no state that is known"));
     };
-    // EC2 takes the tags off a machine that has ended; then the id is proof enough. A live machine
-    // without our tag is none of ours to judge, and least of all absent.
+    // EC2 removes the tags of a terminated machine; then the ID is sufficient proof. A live machine
+    // without our tag is not Muster's, and must not be reported as absent.
     if state != Machine::Gone && !is_ours(ec2, &instance) {
         return Err(odd(id, "NotOurs", "the machine does not carry the stack's tag"));
     }
@@ -81,8 +81,8 @@ pub(crate) async fn state(ec2: &Ec2, id: &MachineId) -> Result<MachineSeen, Prov
 }
 
 /// Returns the time in the reason of a machine's last transition: "User initiated (2026-11-27
-/// 10:00:00 GMT)". AWS documents that the text may be empty, and not its form: where there is no time
-/// in it, the end is the time at which we learned of it.
+/// 10:00:00 GMT)". AWS documents that the text may be empty, but not its format; without a time in
+/// it, the end is the time at which Muster observed it.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html ("reason")
 fn transition_time(reason: &str) -> Option<Time> {
     let (_, at) = reason.trim_end().strip_suffix(')')?.rsplit_once('(')?;
@@ -90,7 +90,8 @@ fn transition_time(reason: &str) -> Option<Time> {
     format!("{day}T{time}Z").parse().ok()
 }
 
-/// By a filter: an id that EC2 does not know would fail a call that names it. Fewer than a page.
+/// Describes machines by a filter, because a call that names an unknown ID fails. The IDs must fit
+/// in one page.
 pub(crate) async fn shown(
     ec2: &Ec2,
     ids: &BTreeSet<MachineId>,
@@ -99,7 +100,7 @@ pub(crate) async fn shown(
     let call = ec2.client.describe_instances().filters(named).max_results(PAGE);
     let answer = call.send().await.map_err(|error| trouble(classified(DESCRIBE, &error)))?;
     if next_page(&answer).is_some() {
-        // What a second page holds must not look absent.
+        // Machines on a second page must not appear absent.
         return Err(ProviderError::Unavailable(fault(DESCRIBE, "OddAnswer", "a page too many")));
     }
     let shown = instances(&answer).filter_map(|instance| {
@@ -113,8 +114,9 @@ pub(crate) async fn shown(
     Ok(shown.collect())
 }
 
-/// Asked for what stands there now. Machines that are not on Nitro cannot show that, and then it is
-/// what EC2 stored last (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html).
+/// Returns the machine's current console output. Machines not on Nitro do not support that; for
+/// them, returns the last stored output
+/// (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html).
 pub(crate) async fn console(ec2: &Ec2, id: &MachineId) -> Result<String, ProviderError> {
     let output = match console_output(ec2, id, true).await {
         Err((_, fault)) if fault.code == "UnsupportedOperation" => {
@@ -129,7 +131,7 @@ pub(crate) async fn console(ec2: &Ec2, id: &MachineId) -> Result<String, Provide
     Ok(String::from_utf8_lossy(&decoded).into_owned())
 }
 
-/// As EC2 encodes it.
+/// Returns the console output as EC2 encodes it.
 async fn console_output(
     ec2: &Ec2,
     id: &MachineId,
@@ -164,7 +166,7 @@ pub(crate) async fn terminate(
     }
 }
 
-/// A machine by its id. None when EC2 does not know it.
+/// Returns a machine by ID. `None` if EC2 does not know it.
 async fn find(ec2: &Ec2, id: &MachineId) -> Result<Option<Instance>, ProviderError> {
     match ec2.client.describe_instances().instance_ids(id.as_str()).send().await {
         Ok(answer) => {
@@ -178,7 +180,7 @@ async fn find(ec2: &Ec2, id: &MachineId) -> Result<Option<Instance>, ProviderErr
     }
 }
 
-/// A page of the stack's machines that are not gone.
+/// Returns a page of the stack's machines that are not gone.
 async fn describe_present(
     ec2: &Ec2,
     more: Option<Filter>,
@@ -221,7 +223,8 @@ fn fault(operation: &str, code: &str, message: &str) -> ErrorDetail {
     }
 }
 
-/// Of machines, names and values are our own: neither holds the wildcards that EC2 knows.
+/// Creates a filter. For machines, names and values come from Muster and do not contain EC2's
+/// wildcards.
 pub(crate) fn filter<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Filter {
     let values = values.into_iter().map(str::to_owned).collect();
     Filter::builder().name(name).set_values(Some(values)).build()
@@ -231,7 +234,7 @@ fn instances(answer: &DescribeInstancesOutput) -> impl Iterator<Item = &Instance
     answer.reservations().iter().flat_map(Reservation::instances)
 }
 
-/// An empty token ends a listing as well as none does.
+/// Returns the token of the next page. An empty token ends a listing like a missing one.
 fn next_page(answer: &DescribeInstancesOutput) -> Option<String> {
     answer.next_token().filter(|token| !token.is_empty()).map(str::to_owned)
 }
@@ -258,7 +261,7 @@ fn launch_of(instance: &Instance) -> Option<LaunchId> {
     tag(instance, LAUNCH_TAG)?.parse().ok()
 }
 
-/// EC2 calls the lifecycle of an on-demand machine nothing at all.
+/// Returns the make of a machine. EC2 omits the lifecycle of an On-Demand machine.
 fn make_of(instance: &Instance) -> Make {
     let zone = instance.placement().and_then(|place| place.availability_zone());
     Make {
@@ -272,7 +275,7 @@ fn make_of(instance: &Instance) -> Make {
     }
 }
 
-/// None for a state that is not known: nothing is decided on it.
+/// Converts a machine's state. `None` for an unknown state, on which no decision is based.
 fn machine_of(state: Option<&InstanceState>) -> Option<Machine> {
     match state?.name()? {
         InstanceStateName::Pending => Some(Machine::Pending),

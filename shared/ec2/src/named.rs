@@ -2,16 +2,16 @@
 
 use aws_sdk_ec2::types::{LaunchTemplateVersion, PlacementStrategy, Tag};
 use muster_domain::launch::plan::STACK_TAG;
-use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{FoundPlacement, FoundTemplate, NamedTemplate};
+use muster_domain::provider::ProviderError;
 
 use crate::machines::{filter, trouble};
 use crate::{Ec2, classified};
 
-/// The tag of a launch template that names its machines' role. `infra/machine.yaml` writes it.
+/// The tag of a launch template with its machines' role. `infra/machine.yaml` sets it.
 const ROLE_TAG: &str = "muster:role";
 
-/// What EC2 answers where there is no such launch template, or not this version.
+/// EC2's error codes for a missing launch template or version.
 /// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-errors.html
 const NO_TEMPLATE: [&str; 4] = [
     "InvalidLaunchTemplateId.NotFound",
@@ -20,8 +20,8 @@ const NO_TEMPLATE: [&str; 4] = [
     "InvalidLaunchTemplateId.VersionNotFoundException",
 ];
 
-/// Two reads: a version tells no tags, and a template tells nothing of its versions but their
-/// numbers.
+/// Reads a launch template with two calls: a version's description has no tags, and a template's
+/// has only the numbers of its versions.
 pub(crate) async fn template(
     ec2: &Ec2,
     named: &NamedTemplate,
@@ -70,7 +70,7 @@ fn read(ec2: &Ec2, found: &LaunchTemplateVersion, tags: &[Tag]) -> FoundTemplate
     }
 }
 
-/// By a filter: a name that is not there is then no error.
+/// Looks up a placement group by a filter, because a call that names an unknown group fails.
 pub(crate) async fn placement(
     ec2: &Ec2,
     group: &str,
@@ -78,7 +78,7 @@ pub(crate) async fn placement(
     let named = filter("group-name", [group]);
     let answer = ec2.client.describe_placement_groups().filters(named).send().await;
     let answer = answer.map_err(|error| trouble(classified("DescribePlacementGroups", &error)))?;
-    // A name may hold what the filter takes for a wildcard.
+    // The name may contain characters that the filter interprets as wildcards.
     let found = answer.placement_groups().iter().find(|one| one.group_name() == Some(group));
     Ok(found.map(|one| FoundPlacement {
         is_ours: value(one.tags(), STACK_TAG) == Some(&ec2.stack),

@@ -1,4 +1,4 @@
-//! What machines cost: spot's prices by EC2, all others by AWS's price list.
+//! Prices of machines: Spot prices from EC2, all others from AWS's price list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use aws_smithy_types::DateTime;
 use muster_aws::SdkConfig;
 use muster_control::ports::{PriceList, SpotPrices};
 use muster_domain::ec2::ErrorClass;
-use muster_domain::instance::ErrorDetail;
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use serde_json::Value;
 
 use crate::{Ec2, classified};
 
-/// What spot's prices are asked of.
+/// The product description for Spot prices.
 const LINUX: &str = "Linux/UNIX";
-/// Prices of one page: the most that EC2 takes.
+/// Number of prices per page: EC2's maximum.
 const PAGE: i32 = 1_000;
 
-/// Where the price list of a region's partition is answered; none where AWS has none.
+/// Returns the region with the price list endpoint for a region's partition. `None` if AWS has
+/// none.
 /// Source: docs.aws.amazon.com/general/latest/gr/billing.html, "AWS Price List Service endpoints"
 fn list_of(region: &str) -> Option<&'static str> {
     match region {
         _ if region.starts_with("us-gov-") || region.starts_with("us-iso") => None,
         _ if region.starts_with("eusc-") => None,
-        // Its list is in yuan, which no dollar is made of here.
+        // Its list is in yuan, which Muster does not convert to dollars.
         _ if region.starts_with("cn-") => None,
         _ => Some("us-east-1"),
     }
 }
 
-/// The price list, as a region's machines have it.
+/// The price list for one region's machines.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     client: aws_sdk_pricing::Client,
@@ -47,8 +47,9 @@ impl List {
         Some(Self { client: aws_sdk_pricing::Client::from_conf(config), region })
     }
 
-    /// The price of what these words describe, in millionths of a dollar.
-    /// Source: docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html
+    /// Returns the price of the product that these attributes describe, in millionths of a dollar.
+    /// Source:
+    /// docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html
     async fn price(&self, words: &[(&str, &str)]) -> Result<Option<u64>, ProviderError> {
         let region = ("regionCode", self.region.as_str());
         let filters = words.iter().chain([&region]).filter_map(|(field, value)| {
@@ -68,8 +69,8 @@ impl List {
 }
 
 impl PriceList for Ec2 {
-    /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html:
-    /// with a beginning of now, the present price of each type and zone.
+    /// With a start time of now, EC2 returns the current price of each type and zone.
+    /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
     async fn spot_prices(&self, kinds: &BTreeSet<Arc<str>>) -> Result<SpotPrices, ProviderError> {
         let now = muster_aws::clock::now();
         let mut prices: BTreeMap<_, BTreeMap<_, (i64, u64)>> = BTreeMap::new();
@@ -88,7 +89,7 @@ impl PriceList for Ec2 {
                 .await
                 .map_err(|error| failed(classified("DescribeSpotPriceHistory", &error)))?;
             for (kind, zone, at, price) in answer.spot_price_history().iter().filter_map(spot) {
-                // An answer may also have the price that is about to change.
+                // A response may also contain an announced new price.
                 let known = prices.entry(kind).or_default().entry(zone).or_insert((at, price));
                 *known = (*known).max((at, price));
             }
@@ -122,8 +123,8 @@ impl PriceList for Ec2 {
     }
 }
 
-/// Returns a refusal, which is not asked about again for an hour, unless the next sweep may have an
-/// answer.
+/// Converts an error: to a refusal, which is not retried for an hour, unless the next sweep may
+/// succeed.
 fn failed((class, fault): (ErrorClass, ErrorDetail)) -> ProviderError {
     match class {
         ErrorClass::Throttle | ErrorClass::Ambiguous => ProviderError::Unavailable(fault),
@@ -131,14 +132,14 @@ fn failed((class, fault): (ErrorClass, ErrorDetail)) -> ProviderError {
     }
 }
 
-/// Type, zone, since when, and the price.
+/// Returns type, zone, start time and price.
 fn spot(price: &SpotPrice) -> Option<(Arc<str>, Arc<str>, i64, u64)> {
     let since = price.timestamp().map_or(0, DateTime::secs);
     let kind = price.instance_type()?.as_str().into();
     Some((kind, price.availability_zone()?.into(), since, micros(price.spot_price()?)?))
 }
 
-/// The price of a product on demand; none where it is for nothing, as of machines that belong to a
+/// Returns a product's On-Demand price. `None` if it is zero, as for machines that belong to a
 /// reservation, or not in dollars.
 fn on_demand(product: &str) -> Option<u64> {
     let product: Value = serde_json::from_str(product).ok()?;
@@ -149,7 +150,7 @@ fn on_demand(product: &str) -> Option<u64> {
     prices.filter(|price| *price > 0).max()
 }
 
-/// Dollars as AWS writes them, `0.1008000000`, in millionths.
+/// Converts dollars in AWS's notation, `0.1008000000`, to millionths.
 fn micros(dollars: &str) -> Option<u64> {
     let (whole, parts) = dollars.split_once('.').unwrap_or((dollars, ""));
     let parts = format!("{parts:0<6}");

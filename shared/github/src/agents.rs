@@ -1,4 +1,4 @@
-//! The agents that GitHub lists for an entity, and until when it accepts others.
+//! The agents that GitHub lists for an entity, and when it stops accepting older ones.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,9 +7,9 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use muster_control::ports::Registrar;
 use muster_domain::agent::{AgentDownload, AgentVersion};
+use muster_domain::ec2::Arch;
 use muster_domain::ids::Entity;
-use muster_domain::observation::ProviderError;
-use muster_domain::pool::Arch;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
 
@@ -17,20 +17,20 @@ use crate::answer::fault;
 use crate::client::Call;
 use crate::{App, AppKey, route};
 
-/// How long a list holds. Releases are weeks apart.
+/// How long a list is valid. Releases are weeks apart.
 const HOLDS: Seconds = Seconds(3600);
-/// When GitHub is asked again that gave no list.
+/// Time after which a failed query is repeated.
 const ASK_AGAIN: Seconds = Seconds(60);
-/// A machine waits for the answer, and can do without.
+/// Time-out of a query, because a machine waits for it and can continue without the answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 const OPERATION: &str = "list-agents";
 const DEPRECATION: &str = "get-agent-deprecation";
 
-/// The last answers, by entity: GitHub lists a release to one owner after another.
+/// The latest answers by entity, because GitHub releases a version to one owner after the other.
 #[derive(Default)]
 pub(crate) struct Lists(Mutex<HashMap<Entity, Known>>, Mutex<HashMap<(Entity, AgentVersion), End>>);
 
-/// When a version is deprecated, and until when that answer is kept.
+/// When a version is deprecated, and until when that answer is valid.
 #[derive(Clone)]
 struct End {
     answer: Result<Option<Time>, ProviderError>,
@@ -54,7 +54,9 @@ struct Known {
     holds_until: Time,
 }
 
-/// Source: docs.github.com/en/rest/actions/self-hosted-runners#list-runner-applications-for-an-organization
+/// An agent in GitHub's list.
+/// Source:
+/// docs.github.com/en/rest/actions/self-hosted-runners#list-runner-applications-for-an-organization
 #[derive(Deserialize)]
 struct Application {
     os: String,
@@ -66,7 +68,8 @@ struct Application {
 }
 
 impl Application {
-    /// None for another system, and for what cannot be told from its name or checked.
+    /// Converts an entry. `None` for a different operating system, and for entries whose file name
+    /// or digest is invalid.
     fn agent(self) -> Option<AgentDownload> {
         let arch = match self.architecture.as_str() {
             "x64" => Arch::X64,
@@ -96,7 +99,7 @@ impl Lists {
 }
 
 impl<K: AppKey> App<K> {
-    /// The list, asked for once an hour. Where there is no new one, the last holds on.
+    /// Returns the list, queried once per hour. If a query fails, the last list remains valid.
     pub(crate) async fn listed_agents(
         &self,
         registrar: &Registrar,
@@ -121,8 +124,9 @@ impl<K: AppKey> App<K> {
         answer
     }
 
-    /// When GitHub stops accepting a version, queried once an hour. None where it has announced
-    /// nothing, does not know the version any more (404), or is a server without this route (404).
+    /// Returns when GitHub stops accepting a version, queried once per hour. `None` if GitHub has
+    /// announced no date, no longer knows the version (404), or is a server without this route
+    /// (404).
     pub(crate) async fn end_of_agent(
         &self,
         registrar: &Registrar,
@@ -157,7 +161,7 @@ impl<K: AppKey> App<K> {
             StatusCode::OK => {
                 let Deprecation { runtime_deprecates_at, registration_deprecates_at } =
                     answer.read()?;
-                // Ours register once and run once: the earlier date ends both.
+                // Ephemeral runners register once and run once, so the earlier date applies.
                 let first = runtime_deprecates_at.into_iter().chain(registration_deprecates_at);
                 Ok(first.min().map(|at| Time::from_millis(at.as_millisecond())))
             }
@@ -179,7 +183,7 @@ impl<K: AppKey> App<K> {
         let all: Vec<Application> = answer.read()?;
         let mut agents: Vec<AgentDownload> =
             all.into_iter().filter_map(Application::agent).collect();
-        // The same list in another order is no news.
+        // Sorted, so that a different order does not count as a change.
         agents.sort_by_key(|agent| agent.arch);
         Ok(agents)
     }

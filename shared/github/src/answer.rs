@@ -1,38 +1,37 @@
-//! What an answer of GitHub's means: the one place where a status becomes a word of the domain.
+//! Classification of GitHub's responses. Only this module converts a status to a domain type.
 
 use http::header::{DATE, LINK, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
-use muster_domain::instance::ErrorDetail;
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// An answer, of whatever status. No `Debug`: the body may be a credential.
+/// A response with any status. Has no `Debug`, because the body may be a credential.
 pub(crate) struct Answer {
     pub(crate) operation: &'static str,
-    /// When it was asked for.
+    /// When the request was sent.
     pub(crate) at: Time,
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
 
-/// Longest sentence of GitHub's that we keep, characters.
+/// Maximum stored length of GitHub's messages, in characters.
 const MAX_MESSAGE: usize = 300;
-/// How long to wait when a rate limit does not say. GitHub asks for at least a minute.
+/// The wait for a rate limit without a stated time. GitHub asks for at least a minute.
 ///
 /// Source: docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
 const UNSTATED_WAIT: Seconds = Seconds(60);
-/// The longest wait that we believe. The hourly limit resets within an hour.
+/// Maximum accepted wait. The hourly limit resets within an hour.
 const MAX_WAIT: Seconds = Seconds(3600);
 
-/// A fault.
+/// Creates an error detail.
 pub(crate) fn fault(operation: &str, code: &str, message: String, at: Time) -> ErrorDetail {
     ErrorDetail { at, operation: operation.to_owned(), code: code.to_owned(), message }
 }
 
-/// Blanks what looks like one of GitHub's tokens, ours or not.
+/// Replaces everything that looks like a GitHub token, ours or not.
 ///
 /// Source:
 /// docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
@@ -54,16 +53,17 @@ fn without_tokens(line: &str) -> String {
     words.collect()
 }
 
-/// Returns a text of a JSON object, unless it is blank.
+/// Returns a text field of a JSON object, unless it is blank.
 fn text<'a>(body: &'a Value, name: &str) -> Option<&'a str> {
     body.get(name)?.as_str().filter(|text| !text.trim().is_empty())
 }
 
-/// Returns the message of an error body and, where there are any, its details.
+/// Returns the message of an error body with its details, if any.
 ///
-/// Source: docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api#validation-failed;
-/// some endpoints answer with plain strings in `errors` (actions/runner #487), and OAuth endpoints
-/// with `error` and `error_description`.
+/// Source:
+/// docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api#validation-failed; some
+/// endpoints answer with plain strings in `errors` (actions/runner #487), and OAuth endpoints with
+/// `error` and `error_description`.
 fn complaint(body: &Value) -> Vec<String> {
     let named = ["message", "error_description", "error"];
     let message = named.into_iter().find_map(|name| text(body, name)).map(str::to_owned);
@@ -74,7 +74,7 @@ fn complaint(body: &Value) -> Vec<String> {
     message.into_iter().chain(details).collect()
 }
 
-/// Returns the words of each entry of `errors`: strings, objects with a message or with codes, or
+/// Returns the text of each entry of `errors`: strings, objects with a message or with codes, or
 /// lists of strings by field.
 fn details(errors: &Value) -> Vec<String> {
     match errors {
@@ -101,7 +101,7 @@ fn details(errors: &Value) -> Vec<String> {
 }
 
 impl Answer {
-    /// Reads the body. What is wrong with it is told by position alone: it may hold a credential.
+    /// Parses the body. Errors give only the position, because the body may contain a credential.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         serde_json::from_str(&self.body).map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
@@ -114,7 +114,7 @@ impl Answer {
         })
     }
 
-    /// What keeps us from an answer, for every status that the caller has no other word for.
+    /// Returns the error for every status that the caller does not handle itself.
     pub(crate) fn trouble(&self) -> ProviderError {
         match self.status {
             StatusCode::UNAUTHORIZED => ProviderError::Unauthorized(self.fault()),
@@ -127,7 +127,8 @@ impl Answer {
         }
     }
 
-    /// GitHub says that the request itself is wrong; the same request will be wrong again.
+    /// Returns the error if GitHub rejects the request itself as invalid, so that repeating it
+    /// cannot succeed.
     pub(crate) fn refusal(&self) -> Option<ErrorDetail> {
         matches!(
             self.status,
@@ -136,13 +137,13 @@ impl Answer {
         .then(|| self.fault())
     }
 
-    /// The refusal as a fault.
+    /// Returns the response as an error detail.
     pub(crate) fn fault(&self) -> ErrorDetail {
         fault(self.operation, self.status.as_str(), self.message(), self.at)
     }
 
-    /// Returns GitHub's message with the details of `errors`, or the name of the status where the
-    /// body has neither. Other contents of a body (a proxy's page, an echo of the request) are
+    /// Returns GitHub's message with the details of `errors`, or the name of the status if the body
+    /// has neither. Any other contents of a body (a proxy's page, an echo of the request) are
     /// dropped.
     fn message(&self) -> String {
         let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
@@ -157,8 +158,9 @@ impl Answer {
         without_tokens(&line).chars().take(MAX_MESSAGE).collect()
     }
 
-    /// Whether a 403 is a rate limit: its headers tell, or, of some secondary limits, the message
-    /// alone. Older GitHub Enterprise Servers call those the abuse detection mechanism.
+    /// Returns whether a 403 is a rate limit, according to its headers or, for some secondary
+    /// limits, only the message. Older GitHub Enterprise Servers call those the abuse detection
+    /// mechanism.
     fn is_rate_limit(&self) -> bool {
         let message = self.message().to_ascii_lowercase();
         self.header("x-ratelimit-remaining") == Some("0")
@@ -178,11 +180,12 @@ impl Answer {
             }
             _ => self.at + UNSTATED_WAIT,
         };
-        // At least a second: a reset in our past would make the caller spin.
+        // At least a second: a reset time in the past would cause a busy loop.
         until.clamp(self.at + Seconds(1), self.at + MAX_WAIT)
     }
 
-    /// The address of a listing's next page, of a header like `<https://…?page=2>; rel="next"`.
+    /// Returns the URL of a listing's next page, from a header like `<https://…?page=2>;
+    /// rel="next"`.
     /// Source: docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api
     pub(crate) fn next_page(&self) -> Option<&str> {
         let links = self.header(LINK.as_str())?;
@@ -190,7 +193,7 @@ impl Answer {
         next.split(['<', '>']).nth(1)
     }
 
-    /// How far GitHub's clock is ahead of ours, seconds; 0 where it does not say.
+    /// Returns how far GitHub's clock is ahead of ours, in seconds; 0 if GitHub sends no date.
     pub(crate) fn clock_ahead(&self) -> i64 {
         let date = self.header(DATE.as_str()).and_then(|text| jiff::fmt::rfc2822::parse(text).ok());
         date.map_or(0, |date| date.timestamp().as_second() - self.at.as_secs())

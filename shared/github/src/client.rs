@@ -1,4 +1,4 @@
-//! One HTTP exchange with GitHub.
+//! A single HTTP exchange with GitHub.
 
 use std::error::Error;
 use std::io;
@@ -11,8 +11,8 @@ use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as Connections;
 use hyper_util::rt::TokioExecutor;
-use muster_control::causes::{Cause, causes, with_causes};
-use muster_domain::observation::ProviderError;
+use muster_domain::causes::{Cause, causes, with_causes};
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
@@ -20,38 +20,38 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::answer::{Answer, fault};
 use crate::{ClientSettings, SetupError};
 
-/// GitHub asks every client to name itself.
+/// The user agent, which GitHub requires of every client.
 const AGENT: &str = concat!("muster/", env!("CARGO_PKG_VERSION"));
-/// A renamed repository redirects once; more is a loop.
+/// Maximum number of redirects. A renamed repository redirects once; more indicate a loop.
 const MAX_REDIRECTS: usize = 3;
-/// How long an unused connection is trusted. A frozen function wakes up to connections that the
-/// other side has closed meanwhile, and a request sent down one of those is lost.
+/// How long an idle connection is reused. When a frozen function resumes, the server has closed its
+/// connections, and a request sent on one of those is lost.
 const IDLE_KEPT: Duration = Duration::from_secs(5);
 
-/// A call, before anybody signs it.
+/// An unsigned call.
 pub(crate) struct Call {
-    /// Its name in faults.
+    /// Its name in errors.
     pub(crate) operation: &'static str,
     pub(crate) method: Method,
-    /// Path and query, below the base address.
+    /// Path and query, relative to the base URL.
     pub(crate) path: String,
     pub(crate) body: Option<serde_json::Value>,
 }
 
-/// Where the API is.
+/// The base URL of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     /// `scheme://authority`.
     origin: String,
-    /// What every path starts with; empty, or `/…` without a slash at its end.
+    /// The prefix of every path: empty, or `/…` without a trailing slash.
     prefix: String,
 }
 
 pub(crate) struct Client {
     octocrab: Octocrab,
-    /// For one exchange as a whole: the time-outs of the connection start anew with every byte.
+    /// The time-out for a whole exchange: the connection's time-outs restart with every byte.
     limit: Duration,
-    /// The least that an answer has left of an hour's calls, since somebody asked.
+    /// The lowest remaining hourly quota of calls in any response since [`Self::take_calls_left`].
     left: Mutex<Option<u32>>,
 }
 
@@ -62,8 +62,8 @@ impl Client {
         Ok(Self { octocrab, limit, left: Mutex::new(None) })
     }
 
-    /// The least that GitHub has said to be left of an hour's calls since the last time. Each
-    /// installation has an hour of its own, so that is of the one that has least.
+    /// Returns the lowest remaining hourly quota that GitHub has reported since the last call of
+    /// this function. Each installation has its own quota, so this is the lowest of them.
     pub(crate) fn take_calls_left(&self) -> Option<u32> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -73,7 +73,7 @@ impl Client {
         *least = least.into_iter().chain(left).min();
     }
 
-    /// Sends a call and reads the whole answer. An error means that there is none.
+    /// Sends a call and reads the whole response. An error means that there was no response.
     pub(crate) async fn send(
         &self,
         call: &Call,
@@ -84,7 +84,7 @@ impl Client {
         self.send_with(call, base, Some(bearer), bearer, at).await
     }
 
-    /// The same without a signature, for a call whose path is its credential.
+    /// Sends a call without a bearer token, for a call whose path is its credential.
     pub(crate) async fn send_unsigned(
         &self,
         call: &Call,
@@ -105,7 +105,8 @@ impl Client {
     ) -> Result<Answer, ProviderError> {
         let outcome = tokio::time::timeout(self.limit, self.exchange(call, base, bearer)).await;
         let failed = |code, message| {
-            // A sentence of the client's own, but a header that it cannot send would be quoted.
+            // The client's own messages are safe, but they would quote a header that cannot be
+            // sent.
             let message = redact(message, hidden);
             ProviderError::Unavailable(fault(call.operation, code, message, at))
         };
@@ -127,7 +128,7 @@ impl Client {
                 at,
                 status,
                 headers,
-                // An answer that quotes our token back must not carry it into a row.
+                // A response that quotes the token must not carry it into a record.
                 body: redact(body, hidden),
             }),
         }
@@ -142,8 +143,8 @@ impl Client {
         let mut address = format!("{}{}{}", base.origin, base.prefix, call.path);
         let mut redirects = 0;
         loop {
-            // octocrab's own base address is not used: it drops a prefix that a path happens to
-            // start with.
+            // octocrab's own base URL is not used: it drops a prefix that a path happens to start
+            // with.
             let mut request = Request::builder()
                 .method(call.method.clone())
                 .uri(&address)
@@ -169,8 +170,8 @@ impl Client {
 }
 
 impl Base {
-    /// Splits the API's address into origin and prefix; none for what would send tokens in clear
-    /// text.
+    /// Splits the API's URL into origin and prefix. `None` for a URL that would send tokens in
+    /// clear text.
     pub(crate) fn read(url: &str) -> Option<Self> {
         let uri: Uri = url.trim().parse().ok()?;
         let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
@@ -185,7 +186,8 @@ impl Base {
         Some(Self { origin: format!("{scheme}://{authority}"), prefix })
     }
 
-    /// Where a renamed or transferred repository went. Never to another host: the token goes along.
+    /// Returns the new URL of a renamed or transferred repository. Never on a different host,
+    /// because the token is sent with it.
     fn redirect(&self, method: &Method, status: StatusCode, headers: &HeaderMap) -> Option<String> {
         let repeats_any = matches!(status.as_u16(), 307 | 308);
         let repeats_safe = matches!(status.as_u16(), 301 | 302) && method != Method::POST;
@@ -198,8 +200,8 @@ impl Base {
     }
 }
 
-/// octocrab over connections of our own: ring, the system's trusted roots, HTTP/1.1. No layer of it
-/// retries.
+/// Creates octocrab with custom connections: ring, the system's trusted roots, HTTP/1.1, and no
+/// retrying layer.
 fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
     let tls = HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
@@ -207,7 +209,7 @@ fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
             what: "no trusted roots".to_owned(),
             cause: Some(Cause::new(error)),
         })?
-        // `Base` has refused http for anything but this machine.
+        // `Base` has already rejected http except for localhost.
         .https_or_http()
         .enable_http1()
         .build();
@@ -227,7 +229,7 @@ fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
 
 fn authorization(bearer: &SecretString) -> HeaderValue {
     let text = format!("Bearer {}", bearer.expose_secret());
-    // A token with a line break would be GitHub's fault; an empty header makes it a plain 401.
+    // If GitHub sent a token with a line break, the empty header leads to a plain 401.
     let mut value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
     value.set_sensitive(true);
     value
@@ -241,7 +243,7 @@ fn redact(text: String, bearer: &SecretString) -> String {
     text.replace(secret, "[redacted]")
 }
 
-/// A short word for what went wrong, for people and metrics.
+/// Returns a short code of the failure, for people and metrics.
 fn code_of(error: &(dyn Error + 'static)) -> &'static str {
     let kinds = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
     for kind in kinds.map(io::Error::kind) {
@@ -255,7 +257,7 @@ fn code_of(error: &(dyn Error + 'static)) -> &'static str {
     "no-answer"
 }
 
-/// The error and its causes in one short line.
+/// Formats the error and its causes in one short line.
 fn told(error: &(dyn Error + 'static)) -> String {
     with_causes(error).chars().filter(|c| !c.is_control()).take(300).collect()
 }

@@ -1,11 +1,10 @@
-//! Deliveries of the App's webhook, which GitHub keeps for three days: listed page by page, and
-//! redelivered.
+//! Deliveries of the App's webhook, which GitHub keeps for three days: listing and redelivery.
 //!
 //! Source: "Automatically redelivering failed deliveries for a GitHub App webhook" and "REST API
 //! endpoints for GitHub App webhooks" in GitHub's documentation.
 
 use http::{Method, StatusCode};
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::Time;
 use serde::Deserialize;
@@ -13,7 +12,7 @@ use serde::Deserialize;
 use crate::client::Call;
 use crate::{App, AppKey, PAGE_SIZE};
 
-/// The event that tells of jobs, and its action for one that is queued.
+/// The event for jobs, and its action for a queued job.
 const JOBS: &str = "workflow_job";
 const QUEUED: &str = "queued";
 
@@ -22,10 +21,10 @@ struct Attempt {
     id: u64,
     guid: String,
     delivered_at: jiff::Timestamp,
-    /// Of our answer; 0 or absent when there was none.
+    /// The status of our response; 0 or absent if there was none.
     #[serde(default)]
     status_code: Option<u16>,
-    /// Of an event that was sent before.
+    /// Whether the event was sent before.
     #[serde(default)]
     redelivery: bool,
     event: String,
@@ -38,9 +37,10 @@ impl Attempt {
         Time::from_millis(self.delivered_at.as_millisecond())
     }
 
-    /// Taken, or refused for what it is: too large, or no event at all. Nor would another attempt at
-    /// one that cannot be read help (400): it is the same body, and GitHub was asked for what is
-    /// queued in its repository. A refused signature is not among them: the secret may be mended.
+    /// Returns whether a further attempt would be useless: the event was accepted, or was rejected
+    /// because it is too large, not an event, or unreadable (400; its repository was queried for
+    /// queued jobs instead). A rejected signature is not among these, because the secret may be
+    /// fixed.
     fn is_settled(&self) -> bool {
         let code = self.status_code.unwrap_or_default();
         (200..300).contains(&code) || matches!(code, 400 | 413 | 422)
@@ -73,7 +73,7 @@ impl<K: AppKey> App<K> {
         let answer = self.call_as_app(&call).await?;
         match answer.status {
             StatusCode::OK => {}
-            // What a cursor that has expired is answered with is not documented.
+            // GitHub does not document its response to an expired cursor.
             StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY
                 if cursor.is_some() =>
             {
@@ -106,7 +106,7 @@ impl<K: AppKey> App<K> {
     }
 }
 
-/// Where the next page begins. It goes into a path as it came, so it must need no encoding.
+/// Returns the cursor of the next page. It is used in a URL unchanged, so it must need no encoding.
 fn cursor_of(address: &str) -> Option<&str> {
     let (_, query) = address.split_once('?')?;
     let cursor = query.split('&').find_map(|pair| pair.strip_prefix("cursor="))?;

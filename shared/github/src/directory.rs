@@ -1,4 +1,5 @@
-//! What GitHub calls things now: the entity of an id, and the runner groups of an entity.
+//! GitHub's directory: the entity with an ID, the runner groups of an entity, and the App's
+//! installations.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use muster_domain::app::{
 };
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::inquiry::Place;
-use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,11 +24,12 @@ use crate::answer::fault;
 use crate::client::Call;
 use crate::{App, AppKey, PAGE_SIZE, route};
 
-/// Most pages of one listing: ten thousand entries. What has more would take minutes.
+/// Maximum number of pages in a listing, which is ten thousand entries. More would take minutes.
 const MAX_PAGES: u32 = 100;
-/// How many of the last deliveries are looked at.
+/// Number of recent deliveries to check.
 pub(crate) const LAST_DELIVERIES: usize = 20;
 
+/// An installation of the App.
 /// Source: docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
 #[derive(Deserialize)]
 struct Installation {
@@ -47,7 +49,7 @@ struct Installation {
     repository_selection: String,
 }
 
-/// An organization or a person has a login, an enterprise a slug.
+/// The account of an installation. Organizations and users have a login, enterprises a slug.
 #[derive(Deserialize)]
 struct Account {
     id: u64,
@@ -57,10 +59,11 @@ struct Account {
     slug: Option<String>,
 }
 
+/// The App itself.
 /// Source: docs.github.com/en/rest/apps/apps#get-the-authenticated-app
 #[derive(Deserialize)]
 struct GithubApp {
-    // What an answer does not say is shown as nothing: nothing depends on it.
+    // Missing fields are displayed as empty; no decision depends on them.
     #[serde(default)]
     id: u64,
     #[serde(default)]
@@ -77,6 +80,7 @@ struct GithubApp {
     permissions: BTreeMap<String, String>,
 }
 
+/// The webhook's configuration.
 /// Source: docs.github.com/en/rest/apps/webhooks#get-a-webhook-configuration-for-an-app
 #[derive(Default, Deserialize)]
 struct HookConfig {
@@ -84,7 +88,7 @@ struct HookConfig {
     url: Option<String>,
     #[serde(default)]
     content_type: Option<String>,
-    /// 1, as text or as a number: the certificate is not verified.
+    /// 1, as text or number, if certificate verification is disabled.
     #[serde(default)]
     insecure_ssl: Option<Value>,
 }
@@ -95,7 +99,7 @@ struct Attempt {
     event: String,
     #[serde(default)]
     delivered_at: Option<jiff::Timestamp>,
-    /// 0 or absent when there was no answer.
+    /// 0 or absent if there was no response.
     #[serde(default)]
     status_code: Option<u16>,
 }
@@ -124,7 +128,7 @@ struct Groups {
 struct RunnerGroup {
     id: u64,
     name: String,
-    // What an older server does not say is not held against the group.
+    // Missing on older servers, which then does not count as a restriction.
     #[serde(default)]
     allows_public_repositories: Option<bool>,
     /// `all`, `selected` or `private`.
@@ -135,7 +139,7 @@ struct RunnerGroup {
 }
 
 impl Account {
-    /// The login, or `enterprises/` and the slug.
+    /// Returns the login, or `enterprises/` and the slug.
     fn named(self) -> Option<String> {
         self.login.or_else(|| self.slug.map(|slug| format!("enterprises/{slug}")))
     }
@@ -174,7 +178,7 @@ impl From<Installation> for Installed {
 }
 
 impl Installation {
-    /// The organization or enterprise, when it is the one of the id.
+    /// Returns the organization or enterprise, if it has this ID.
     fn entity(&self, id: EntityId) -> Option<Entity> {
         let account = self.account.as_ref().filter(|account| account.id == id.number)?;
         match (id.kind, self.target_type.as_str()) {
@@ -188,7 +192,7 @@ impl Installation {
 }
 
 impl<K: AppKey> App<K> {
-    /// The App's installations.
+    /// Returns the App's installations.
     async fn all_installations(&self) -> Result<Vec<Installation>, ProviderError> {
         self.all(
             "list-installations",
@@ -199,10 +203,10 @@ impl<K: AppKey> App<K> {
         .await
     }
 
-    /// A repository among those that an installation covers.
+    /// Returns a repository by ID, if an installation covers it.
     ///
-    /// `GET /repositories/{id}` would be one call, but it is not documented, and shows public
-    /// repositories that the App is not installed on.
+    /// `GET /repositories/{id}` would be a single call, but it is not documented, and shows public
+    /// repositories where the App is not installed.
     /// Source:
     /// docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
     async fn repository(&self, number: u64, of: u64) -> Result<Option<Entity>, ProviderError> {
@@ -221,8 +225,8 @@ impl<K: AppKey> App<K> {
         Ok(found.and_then(|repository| repository.full_name.parse().ok()))
     }
 
-    /// A page of the repositories of one installation. An installation that does not answer, or was
-    /// suspended or removed since, is passed over. Two calls.
+    /// Returns a page of the repositories of one installation. Skips an installation that does not
+    /// answer, or that was suspended or removed. Makes two calls.
     pub(crate) async fn repository_page(
         &self,
         place: Option<Place>,
@@ -252,7 +256,7 @@ impl<K: AppKey> App<K> {
         Ok(found)
     }
 
-    /// A page of an installation's repositories, and whether another one follows.
+    /// Returns a page of an installation's repositories, and whether a next page exists.
     async fn repositories_of(
         &self,
         installation: InstallationId,
@@ -274,7 +278,7 @@ impl<K: AppKey> App<K> {
         Ok((named.collect(), answer.next_page().is_some()))
     }
 
-    /// A listing, page by page.
+    /// Reads a listing, page by page.
     async fn all<T>(
         &self,
         operation: &'static str,
@@ -289,7 +293,7 @@ impl<K: AppKey> App<K> {
             let answer = send(&call).await?;
             match answer.status {
                 StatusCode::OK => found.extend(read(&answer)?),
-                // So GitHub answers who may not see what there is.
+                // GitHub answers 404 if the caller lacks the permission to see the listing.
                 StatusCode::NOT_FOUND => return Err(ProviderError::Unauthorized(answer.fault())),
                 _ => return Err(answer.trouble()),
             }
@@ -334,7 +338,7 @@ impl<K: AppKey> Directory for App<K> {
         let answer = self.call_as_app(&call).await?;
         let config: HookConfig = match answer.status {
             StatusCode::OK => answer.read()?,
-            // An App without a webhook.
+            // The App has no webhook.
             StatusCode::NOT_FOUND => HookConfig::default(),
             _ => return Err(answer.trouble()),
         };
@@ -407,7 +411,7 @@ impl<K: AppKey> Directory for App<K> {
     }
 }
 
-/// What GitHub answers an App that asks who it is.
+/// Converts GitHub's response to an App's query about itself.
 pub(crate) fn settings(app: String, answer: &Answer) -> Result<AppSettings, AppProblem> {
     match answer.status {
         StatusCode::OK => {
@@ -417,7 +421,7 @@ pub(crate) fn settings(app: String, answer: &Answer) -> Result<AppSettings, AppP
             Ok(AppSettings { id, slug, name, owner, html_url, events, permissions })
         }
         StatusCode::NOT_FOUND => Err(AppProblem::Unknown { app }),
-        // "Integration" is GitHub's older word for an App.
+        // "Integration" is GitHub's older term for an App.
         StatusCode::UNAUTHORIZED if answer.body.contains("Integration not found") => {
             Err(AppProblem::Unknown { app })
         }
@@ -426,7 +430,7 @@ pub(crate) fn settings(app: String, answer: &Answer) -> Result<AppSettings, AppP
     }
 }
 
-/// What kept the App from being asked for.
+/// Converts the failure of a query about the App.
 fn no_app(trouble: ProviderError) -> AppProblem {
     match trouble {
         ProviderError::Unauthorized(fault) if fault.code == NO_KEY => {

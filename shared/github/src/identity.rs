@@ -1,4 +1,4 @@
-//! Who we are at GitHub: what the App's secret holds.
+//! The App's identity at GitHub: the contents of the App's secret.
 
 use muster_control::ports::AppCredentials;
 use muster_domain::app::KeyProblem;
@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use crate::client::Base;
 use crate::jwt;
 
-/// Where GitHub's API is, unless the secret says otherwise.
+/// The URL of GitHub's API, unless the secret has a different one.
 const API: &str = "https://api.github.com";
 
-/// The App, as its secret has it. Id, address and key are put in together, so that they fit.
+/// The App's identity from its secret. ID, URL and key are stored together, so that they are
+/// consistent.
 #[derive(Clone)]
 pub struct AppIdentity {
     pub(crate) app_id: String,
@@ -20,11 +21,11 @@ pub struct AppIdentity {
 }
 
 impl AppIdentity {
-    /// Reads the value of the secret: a JSON object with `app_id` (the App's number or client id),
-    /// `private_key` (PEM) and, for GitHub Enterprise Server, `api_url`. Other fields are left alone.
+    /// Parses the value of the secret: a JSON object with `app_id` (the App's ID or client ID),
+    /// `private_key` (PEM) and, for GitHub Enterprise Server, `api_url`. Other fields are ignored.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with its value.
     pub fn read(secret: &str) -> Result<Self, KeyProblem> {
         let secret = secret.trim();
         if secret.is_empty() {
@@ -35,14 +36,15 @@ impl AppIdentity {
         }
         let fields: Map<String, Value> =
             serde_json::from_str(secret).map_err(|_| KeyProblem::NotJson)?;
-        // What the template writes, so that an unset secret can be told from a missing permission.
+        // The template writes this placeholder, which distinguishes an unset secret from a missing
+        // permission.
         if fields.contains_key("placeholder") {
             return Err(KeyProblem::Unset);
         }
         let text = |name: &'static str| {
             let text = match fields.get(name) {
                 Some(Value::String(text)) => text.trim().to_owned(),
-                // GitHub itself writes the App's id as a number.
+                // GitHub itself writes the App's ID as a number.
                 Some(Value::Number(number)) => number.to_string(),
                 _ => String::new(),
             };
@@ -57,15 +59,15 @@ impl AppIdentity {
         let base = Base::read(&api_url).ok_or(KeyProblem::Address)?;
         Ok(Self { app_id, base, private_key })
     }
-    /// Who these credentials are of.
+    /// Creates the identity from an App's credentials.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The problem with their values.
     pub(crate) fn of(app: &AppCredentials) -> Result<Self, KeyProblem> {
         Self::read(Self::secret(app).expose_secret())
     }
 
-    /// The value of the secret that [`Self::read`] reads.
+    /// Returns the value of the secret, in the format of [`Self::read`].
     pub(crate) fn secret(app: &AppCredentials) -> SecretString {
         let AppCredentials { app_id, client_id, slug, html_url, api_url, private_key, made_by } =
             app;
@@ -81,7 +83,7 @@ impl AppIdentity {
         fields.to_string().into()
     }
 
-    /// The mark of the code that made the App, where the secret has one.
+    /// Returns the hash of the code that created the App, if the secret has one.
     pub(crate) fn made_by(secret: &SecretString) -> Option<String> {
         let fields: Map<String, Value> = serde_json::from_str(secret.expose_secret()).ok()?;
         fields.get("made_by")?.as_str().map(str::to_owned)

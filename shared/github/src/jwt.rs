@@ -1,7 +1,7 @@
 //! The App's JSON Web Token, signed with ring.
 //!
-//! octocrab can sign one too, but without `jti`: two functions that sign in the same second then
-//! present the same token, and GitHub has answered the second one with 404
+//! octocrab can also sign one, but without `jti`: two functions that sign in one second then
+//! present equal tokens, and GitHub has answered the second one with 404
 //! (terraform-aws-github-runner #5056).
 //!
 //! Source:
@@ -9,7 +9,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use muster_control::causes::Cause;
+use muster_domain::causes::Cause;
 use muster_domain::time::{Seconds, Time};
 use ring::error::Unspecified;
 use ring::rand::SecureRandom;
@@ -19,12 +19,14 @@ use rustls_pki_types::pem::PemObject;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
-/// GitHub's clock may be behind ours; a token from its future would be refused.
+/// How far tokens are backdated. GitHub's clock may lag behind ours, and a token from the future
+/// would be rejected.
 const BACKDATED: Seconds = Seconds(60);
-/// GitHub allows ten minutes. One is left for a clock that is ahead of ours.
+/// The lifetime of a token. GitHub allows ten minutes; one is reserved for a clock that is ahead of
+/// ours.
 const LIFETIME: Seconds = Seconds(540);
 
-/// The key cannot be used. Says why, never what it holds.
+/// The error for an unusable key. Never contains any part of the key.
 #[derive(Debug, thiserror::Error)]
 #[error("the App's private key: {what}")]
 pub struct KeyError {
@@ -34,19 +36,19 @@ pub struct KeyError {
 }
 
 impl KeyError {
-    /// Where there is no cause to keep: ring's `Unspecified` tells nothing, on purpose.
+    /// Creates an error without a cause: ring's `Unspecified` deliberately has no details.
     const fn new(what: &'static str) -> Self {
         Self { what, cause: None }
     }
 }
 
-/// Something that no other token carries: 16 random bytes.
+/// A value that makes a token unique: 16 random bytes.
 pub type Nonce = [u8; 16];
 
-/// A fresh nonce.
+/// Creates a nonce.
 ///
 /// # Errors
-/// When the system has no random bytes.
+/// If the system has no random bytes.
 pub fn nonce() -> Result<Nonce, KeyError> {
     let mut nonce = Nonce::default();
     ring::rand::SystemRandom::new()
@@ -55,10 +57,10 @@ pub fn nonce() -> Result<Nonce, KeyError> {
     Ok(nonce)
 }
 
-/// Whether a token can be signed with this key.
+/// Checks whether a token can be signed with this key.
 ///
 /// # Errors
-/// Why not.
+/// If it cannot.
 pub fn check(pem: &SecretString) -> Result<(), KeyError> {
     read_key(pem).map(drop)
 }
@@ -66,7 +68,7 @@ pub fn check(pem: &SecretString) -> Result<(), KeyError> {
 /// Signs a token that GitHub accepts for nine minutes.
 ///
 /// # Errors
-/// When `pem` is no RSA key.
+/// If `pem` is not an RSA key.
 pub fn sign(
     app_id: &str,
     pem: &SecretString,
@@ -95,12 +97,13 @@ pub fn sign(
     Ok(SecretString::from(token))
 }
 
-/// GitHub hands out PKCS#1 ("RSA PRIVATE KEY"); openssl converts to PKCS#8 ("PRIVATE KEY").
+/// Parses the key. GitHub provides PKCS#1 ("RSA PRIVATE KEY"); openssl converts to PKCS#8 ("PRIVATE
+/// KEY").
 fn read_key(pem: &SecretString) -> Result<RsaKeyPair, KeyError> {
-    // A key pasted into a JSON field or a shell often has `\n` spelt out.
+    // A key pasted into a JSON field or a shell often has literal `\n` sequences.
     let pem = SecretString::from(pem.expose_secret().replace("\\n", "\n"));
-    // The reader's error is left out: it quotes the line that it stopped at, and that is the whole
-    // key where line breaks were lost.
+    // The parser's error is dropped because it quotes the line where it stopped, which is the whole
+    // key if line breaks were lost.
     let der = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
         .map_err(|_| KeyError::new("not a private key in PEM form"))?;
     match &der {
@@ -109,7 +112,7 @@ fn read_key(pem: &SecretString) -> Result<RsaKeyPair, KeyError> {
         _ => return Err(KeyError::new("not an RSA key")),
     }
     .map_err(|refused| KeyError {
-        // Its reason alone: ring's errors are no `Error` without its feature `std`.
+        // As text: ring's errors do not implement `Error` without its feature `std`.
         cause: Some(Cause::new(refused.to_string())),
         ..KeyError::new("not a usable RSA key")
     })

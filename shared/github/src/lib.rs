@@ -1,15 +1,15 @@
-//! GitHub, as the passes see it: the ports [`muster_control::ports::Github`] and
-//! [`muster_control::ports::Directory`] over octocrab.
+//! GitHub adapter: implements the ports [`muster_control::ports::Github`] and
+//! [`muster_control::ports::Directory`] with octocrab.
 //!
-//! octocrab carries the requests (connections, TLS, time-outs); the App's authentication is ours,
-//! because octocrab's tokens come with a JWT without `jti` (see [`jwt`]). Every answer is
-//! classified here, and nowhere else, into the domain's words.
+//! octocrab sends the requests (connections, TLS, time-outs). The App's authentication is
+//! implemented here, because octocrab's tokens use a JWT without `jti` (see [`jwt`]). All responses
+//! are converted to domain types here and in no other crate.
 //!
-//! What it costs: one token per installation and hour, and one call per question. A token is shared
-//! by all calls of a warm function, so a job's whole life needs at most one token and one
-//! configuration call. Which agents GitHub lists is asked once an hour.
+//! Costs: one token per installation and hour, and one call per query. All calls of a warm function
+//! share a token, so a job needs at most one token and one configuration call. GitHub's list of
+//! agents is read once per hour.
 //!
-//! Nothing that GitHub hands out, and no key, shows up in an error, a log line or a `Debug` output.
+//! No key and no credential from GitHub appears in an error, a log line or a `Debug` output.
 
 #![warn(missing_docs)]
 
@@ -29,16 +29,17 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use muster_control::causes::Cause;
 use muster_control::ports::{
     Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen,
 };
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{KeyProblem, secret_name};
+use muster_domain::causes::Cause;
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::Place;
 use muster_domain::job::JobStatus;
-use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunnerSeen};
+use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::DeliveryPage;
 use muster_domain::time::Time;
 use serde::Deserialize;
@@ -50,69 +51,70 @@ pub use crate::identity::AppIdentity;
 pub use crate::setup::AppStore;
 use crate::token::Token;
 
-/// Most pages of a listing that a search by name reads. Servers that know the filter need one.
+/// Maximum number of pages that a search by name reads. One is enough on servers that support the
+/// filter.
 const MAX_PAGES: u32 = 20;
-/// GitHub's largest page.
+/// GitHub's maximum page size.
 const PAGE_SIZE: usize = 100;
 
-/// Where the App's identity comes from.
+/// The source of the App's identity.
 ///
-/// Asked at the first call that needs a token, so that an invocation which never talks to GitHub
-/// does not read a secret for it.
+/// Called when the first token is needed, so that an invocation that never calls GitHub does not
+/// read a secret.
 #[expect(async_fn_in_trait, reason = "functions run on one thread")]
 pub trait AppKey {
-    /// The App's id, key and API. `fresh`: GitHub refused what was signed with the last one, so a
-    /// cached copy may be out of date.
+    /// Returns the App's ID, key and API. `fresh`: GitHub rejected a signature with the last
+    /// identity, so a cached copy may be outdated.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     async fn identity(&self, fresh: bool) -> Result<AppIdentity, AppKeyError>;
 }
 
-/// Why there is no identity. It holds no secrets: it comes to the log and into records.
+/// Why there is no identity. Contains no secrets, because it is logged and recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppKeyError {
-    /// Nobody has stored one, or something else: only an operator can help.
+    /// The secret is unset or invalid: only an operator can fix it.
     #[error("{}", problem.sentence(secret))]
     Unfit {
-        /// What is wrong.
+        /// The problem.
         problem: KeyProblem,
         /// The name of the secret.
         secret: String,
     },
-    /// The store did not answer: that says nothing about our rights at GitHub.
+    /// The secret store did not answer, which does not concern our access to GitHub.
     #[error("the App's key cannot be read")]
     Unavailable(#[source] Cause),
 }
 
 impl AppKeyError {
-    /// The secret of this name or ARN does not say who the App is.
+    /// Creates the error for an invalid secret with this name or ARN.
     #[must_use]
     pub fn unfit(problem: KeyProblem, secret: &str) -> Self {
         Self::Unfit { problem, secret: secret_name(secret).to_owned() }
     }
 }
 
-/// An identity that never changes.
+/// A constant identity.
 impl AppKey for AppIdentity {
     async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
         Ok(self.clone())
     }
 }
 
-/// How to reach GitHub.
+/// Settings of the connection to GitHub.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// How long to wait for a connection.
+    /// Time-out for connecting.
     pub connect_timeout: Duration,
-    /// How long to wait for an answer.
+    /// Time-out for a response.
     pub read_timeout: Duration,
-    /// Reads the time. A function, so that tests can set it.
+    /// Returns the current time. A function, so that tests can set the time.
     pub clock: fn() -> Time,
 }
 
 impl Default for ClientSettings {
-    /// The settings of production.
+    /// Returns the production settings.
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(2),
@@ -122,7 +124,7 @@ impl Default for ClientSettings {
     }
 }
 
-/// The client cannot be built.
+/// The error for a client that cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("GitHub client: {what}")]
 pub struct SetupError {
@@ -131,7 +133,7 @@ pub struct SetupError {
     cause: Option<Cause>,
 }
 
-/// A GitHub App at work. One per function: it keeps the connections and the tokens.
+/// A client that acts as a GitHub App. Use one per function: it caches connections and tokens.
 pub struct App<K> {
     clock: fn() -> Time,
     key: K,
@@ -140,7 +142,7 @@ pub struct App<K> {
     agents: agents::Lists,
 }
 
-/// Shows nothing of who, and with what.
+/// Hides all fields, which include credentials.
 impl<K> fmt::Debug for App<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("App").finish_non_exhaustive()
@@ -148,10 +150,10 @@ impl<K> fmt::Debug for App<K> {
 }
 
 impl<K: AppKey> App<K> {
-    /// A client that has asked nothing yet. Must be called inside a tokio runtime.
+    /// Creates a client without making a call. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// When the system has no trusted roots.
+    /// If the system has no trusted roots.
     pub fn new(settings: &ClientSettings, key: K) -> Result<Self, SetupError> {
         Ok(Self {
             clock: settings.clock,
@@ -162,20 +164,20 @@ impl<K: AppKey> App<K> {
         })
     }
 
-    /// The least that GitHub has said to be left of an hour's calls since this was last asked; none
-    /// where it said nothing.
+    /// Returns the lowest remaining hourly quota of calls that GitHub has reported since the last
+    /// call of this function. `None` if GitHub reported none.
     #[must_use]
     pub fn take_calls_left(&self) -> Option<u32> {
         self.client.take_calls_left()
     }
 
-    /// Carries out a call with the installation's token. A refused token is dropped and the call
-    /// repeated once with a new one: tokens end early when an installation changes.
+    /// Makes a call with the installation's token. If the token is rejected, drops it and repeats
+    /// the call once with a new one: tokens expire early when an installation changes.
     async fn call(&self, registrar: &Registrar, call: &Call) -> Result<Answer, ProviderError> {
         self.call_with(call, async || self.token(registrar).await).await
     }
 
-    /// As [`Self::call`], with any token.
+    /// Makes a call like [`Self::call`], with any token.
     async fn call_with(
         &self,
         call: &Call,
@@ -208,7 +210,7 @@ struct Runner {
     id: u64,
     #[serde(default)]
     name: String,
-    // Absent is read as idle nowhere: a server that does not say has not answered the question.
+    // Required: a response without this field must never count as idle.
     busy: bool,
     #[serde(default)]
     status: String,
@@ -241,8 +243,8 @@ struct Job {
 }
 
 impl Job {
-    /// GitHub knows more words than its events (`requested`, `pending`); all of them are before a
-    /// runner.
+    /// Converts a job. GitHub's API has more states than its events (`requested`, `pending`); all
+    /// of them precede the assignment of a runner.
     fn seen(self) -> JobSeen {
         let status = match self.status.as_str() {
             "completed" => JobStatus::Completed,
@@ -254,7 +256,7 @@ impl Job {
     }
 }
 
-/// Of all that GitHub shows of a run, what is asked for.
+/// The used fields of a run.
 #[derive(Deserialize)]
 struct Run {
     status: String,
@@ -347,7 +349,7 @@ impl<K: AppKey> Github for App<K> {
                 return Err(answer.trouble());
             }
             let listed: Runners = answer.read()?;
-            // The filter is not taken on trust: a server that does not know it lists everybody.
+            // Do not rely on the filter: a server that does not support it lists all runners.
             if let Some(runner) = listed.runners.iter().find(|runner| runner.name == name) {
                 return Ok(runner.seen());
             }

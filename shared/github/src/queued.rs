@@ -1,4 +1,4 @@
-//! What is queued in a repository: its runs that go on, and the jobs of each.
+//! The queued jobs of a repository's unfinished runs.
 //!
 //! Source: "REST API endpoints for workflow runs" and "… for workflow jobs" in GitHub's
 //! documentation.
@@ -10,7 +10,7 @@ use muster_control::ports::{QueuedJobs, Reach};
 use muster_domain::ids::{Entity, InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 use serde::Deserialize;
 
@@ -18,16 +18,17 @@ use crate::answer::Answer;
 use crate::client::Call;
 use crate::{App, AppKey, PAGE_SIZE, route};
 
-/// The states of a run that may have queued jobs. One whose other jobs run is in progress, and one
-/// with a job behind an approval may be called waiting.
+/// The states of a run that may have queued jobs. A run with running jobs is in progress, and one
+/// with a job that waits for an approval may be waiting.
 const STATES: [&str; 3] = ["queued", "in_progress", "waiting"];
-/// Most runs whose jobs are asked for, a call each: those that are there longest.
+/// Maximum number of runs whose jobs are queried, with one call each: the oldest ones.
 const MAX_RUNS: usize = 50;
-/// Most calls for jobs where few calls are made.
+/// Maximum number of calls for jobs with [`Reach::Few`].
 const FEW_CALLS: usize = 5;
-/// Most pages of one run's jobs. A matrix has at most 256 jobs.
+/// Maximum number of pages of one run's jobs. A matrix has at most 256 jobs.
 const MAX_PAGES: u32 = 3;
-/// As of a webhook's events: the longest name that is kept, and the most labels of a job.
+/// Limits as for webhook events: the maximum stored length of a name, and the maximum number of a
+/// job's labels.
 const MAX_NAME: usize = 200;
 const MAX_LABELS: usize = 100;
 
@@ -139,14 +140,15 @@ impl<K: AppKey> App<K> {
     }
 }
 
-/// A number below `count`, by the finalizer of SplitMix64: numbers at equal distances are spread.
+/// Returns a number below `count`, using the finalizer of SplitMix64, which spreads evenly spaced
+/// numbers.
 fn somewhere(count: usize, number: u64) -> usize {
     let mixed = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     usize::try_from((mixed ^ mixed >> 31) >> 32).unwrap_or(0) % count.max(1)
 }
 
-/// None of what GitHub does not show.
+/// Parses a response. `None` if GitHub does not show the resource.
 fn shown<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<Option<T>, ProviderError> {
     match answer.status {
         StatusCode::OK => answer.read().map(Some),
@@ -156,7 +158,7 @@ fn shown<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<Option<T>, P
 }
 
 impl Job {
-    /// One without labels asks for nothing of ours.
+    /// Returns whether the job is queued. A job without labels does not concern Muster.
     fn is_queued(&self) -> bool {
         let labels = self.labels.as_ref().map_or(0, Vec::len);
         self.status == "queued" && (1..=MAX_LABELS).contains(&labels)

@@ -1,4 +1,5 @@
-//! The App's setup: GitHub makes it of a manifest, its key is kept, and its webhook pointed at us.
+//! The App's setup: GitHub creates it from a manifest, its key is stored, and its webhook is set to
+//! this stack.
 //!
 //! Source: docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest and
 //! docs.github.com/en/rest/apps/webhooks#update-a-webhook-configuration-for-an-app
@@ -6,13 +7,13 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use muster_control::hidden::Hidden;
 use muster_control::ports::{
     AppAccount, AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError,
     MadeApp, SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, check_code, code_mark};
-use muster_domain::observation::ProviderError;
+use muster_domain::hidden::Hidden;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -22,28 +23,28 @@ use crate::client::{Base, Call};
 use crate::directory::{LAST_DELIVERIES, settings};
 use crate::{App, AppIdentity, AppKey, jwt};
 
-/// Where the secrets are kept, for the function that may write them.
+/// Access to the secrets, for the function that can write them.
 #[expect(async_fn_in_trait, reason = "functions run on one thread")]
 pub trait AppStore: AppKey {
-    /// The secret about the App, as it stands there; empty where there is none.
+    /// Reads the App's secret, unparsed; empty if there is none.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     async fn app_secret(&self) -> Result<SecretString, Unavailable>;
-    /// Puts another one in its place.
+    /// Writes the App's secret.
     ///
     /// # Errors
-    /// When it may not have been written.
+    /// If it may not have been written.
     async fn put_app_secret(&self, secret: SecretString) -> Result<(), Unavailable>;
-    /// What GitHub is to sign with.
+    /// Reads the secret that GitHub signs with.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     async fn signing_secret(&self) -> Result<SigningSecret, Unavailable>;
-    /// Puts another one in its place.
+    /// Writes the secret that GitHub signs with.
     ///
     /// # Errors
-    /// When it may not have been written.
+    /// If it may not have been written.
     async fn put_signing_secret(&self, secret: SecretString) -> Result<(), Unavailable>;
 }
 
@@ -54,12 +55,12 @@ struct Attempt {
     guid: String,
     delivered_at: jiff::Timestamp,
     event: String,
-    /// 0 or absent when there was no answer.
+    /// 0 or absent if there was no response.
     #[serde(default)]
     status_code: Option<u16>,
 }
 
-/// What is read of GitHub's answer. Its `webhook_secret` and `client_secret` are not.
+/// The used fields of GitHub's response. They exclude its `webhook_secret` and `client_secret`.
 #[derive(Deserialize)]
 struct Converted {
     id: u64,
@@ -95,7 +96,7 @@ impl<K: AppStore> AppSetup for App<K> {
             path: format!("/app-manifests/{}/conversions", code.expose()),
             body: None,
         };
-        // The code is the credential: it is hidden as a token is, and not sent as one.
+        // The code is the credential: it is redacted like a token, but not sent as one.
         let hidden = SecretString::from(code.expose());
         let answer = self.client.send_unsigned(&call, &base, &hidden, (self.clock)()).await;
         let answer = answer.map_err(ConversionError::ProviderError)?;
@@ -145,7 +146,7 @@ impl<K: AppStore> AppSetup for App<K> {
     }
 
     async fn renew_signing_secret(&self) -> Result<(), Unavailable> {
-        // 32 random bytes in 64 digits: as long as the one that the deployment makes.
+        // 32 random bytes as 64 digits, the length of the secret that the deployment creates.
         let halves = [jwt::nonce(), jwt::nonce()];
         let mut secret = String::with_capacity(64);
         for half in halves {

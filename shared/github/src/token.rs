@@ -1,15 +1,14 @@
-//! Installation tokens: fetched once, shared by every call, replaced before they end.
+//! Installation tokens: fetched once, shared by all calls, and replaced before they expire.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Method, StatusCode};
-use muster_control::causes::with_causes;
 use muster_control::ports::Registrar;
 use muster_domain::app::{BAD_KEY, KeyProblem, NO_KEY, NOT_INSTALLED};
+use muster_domain::causes::with_causes;
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
-use muster_domain::instance::ErrorDetail;
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -20,12 +19,12 @@ use crate::answer::fault;
 use crate::client::{Base, Call};
 use crate::{App, AppIdentity, AppKey, AppKeyError, jwt, route};
 
-/// A token is not used in its last five minutes: a call may wait in a queue of ours.
+/// A token is not used in its last five minutes, because a call may be delayed.
 const MARGIN: Seconds = Seconds(300);
-/// How long a token lives when GitHub does not say: it always says an hour.
+/// Assumed lifetime if GitHub omits it; GitHub always reports an hour.
 const LIFETIME: Seconds = Seconds(3600);
 
-/// A token that can be used now.
+/// A valid token.
 #[derive(Clone)]
 pub(crate) struct Token {
     pub(crate) secret: SecretString,
@@ -33,11 +32,11 @@ pub(crate) struct Token {
     pub(crate) base: Base,
     expires: Time,
     scope: TokenScope,
-    /// Tells this token from the one that replaced it.
+    /// Distinguishes this token from its replacement.
     serial: u64,
 }
 
-/// One token each: an installation, and what the token may do there.
+/// The key of a cached token: an installation and the permissions there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct TokenScope {
     installation: InstallationId,
@@ -46,11 +45,11 @@ struct TokenScope {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Rights {
-    /// The runners of an entity of this kind, and jobs.
+    /// Manage runners of an entity of this kind, and read jobs.
     Runners(EntityKind),
-    /// To see workflow runs and their jobs.
+    /// Read workflow runs and their jobs.
     Jobs,
-    /// To see which repositories there are.
+    /// List the repositories.
     Repositories,
 }
 
@@ -62,20 +61,21 @@ pub(crate) struct Tokens {
     found: Mutex<HashMap<Entity, InstallationId>>,
 }
 
-/// The lock is held while a token is fetched: whoever comes later waits for that one.
+/// The cache entry of a token. Its lock is held during a fetch: concurrent callers wait for that
+/// fetch.
 type Slot = tokio::sync::Mutex<State>;
 
 #[derive(Default)]
 struct State {
     token: Option<Token>,
-    /// How many fetches have ended.
+    /// Number of completed fetches.
     fetches: u64,
-    /// How the last one ended, if badly. Those who waited for it share it: each trying again, one
-    /// after another, would wait for as many time-outs.
+    /// The error of the last fetch, if it failed. Callers that waited for it share the error: if
+    /// each retried in turn, they would wait for as many time-outs.
     failure: Option<TokenError>,
 }
 
-/// There is no token.
+/// Why there is no token.
 #[derive(Clone)]
 enum TokenError {
     /// GitHub does not know the installation.
@@ -120,17 +120,17 @@ impl Tokens {
 }
 
 impl<K: AppKey> App<K> {
-    /// A token for an entity's runners.
+    /// Returns a token for an entity's runners.
     ///
-    /// An installation that GitHub does not know may have been replaced: the App was removed and
-    /// installed again under a new number. Then the entity is asked for it, once.
+    /// An unknown installation may have been replaced: the App was removed and installed again with
+    /// a new ID. In that case, looks up the entity's installation once.
     pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, ProviderError> {
         let Registrar { entity, installation } = registrar;
         self.token_for(entity, *installation, Rights::Runners(entity.kind())).await
     }
 
-    /// A token for the jobs of a repository: whoever registers runners for it, an App that hears of
-    /// jobs may read them.
+    /// Returns a token for reading the jobs of a repository, which every App that receives job
+    /// events can do.
     pub(crate) async fn token_for_jobs(
         &self,
         repository: &Entity,
@@ -146,7 +146,7 @@ impl<K: AppKey> App<K> {
         rights: Rights,
     ) -> Result<Token, ProviderError> {
         let scope = |installation| TokenScope { installation, rights };
-        // What we looked up is newer than what the record says.
+        // An installation that was looked up is newer than the recorded one.
         let known = self.tokens.found(entity).or(installation);
         let installation = match known {
             Some(installation) => installation,
@@ -161,7 +161,7 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    /// A token that lists the repositories of an installation, and does nothing else.
+    /// Returns a token that can only list the repositories of an installation.
     pub(crate) async fn token_to_list(
         &self,
         installation: InstallationId,
@@ -169,10 +169,10 @@ impl<K: AppKey> App<K> {
         Ok(self.shared(TokenScope { installation, rights: Rights::Repositories }).await?)
     }
 
-    /// Drops a token that GitHub refused, unless another call has replaced it already.
+    /// Drops a token that GitHub rejected, unless a concurrent call has already replaced it.
     pub(crate) fn forget(&self, token: &Token) {
         let slot = self.tokens.slot(token.scope);
-        // Whoever holds the lock is replacing it.
+        // If the lock is held, the token is being replaced.
         let Ok(mut state) = slot.try_lock() else {
             return;
         };
@@ -181,7 +181,7 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    /// The cached token, or a new one. Of any number of callers at once, one asks.
+    /// Returns the cached token, or fetches a new one. Concurrent callers share one fetch.
     async fn shared(&self, scope: TokenScope) -> Result<Token, TokenError> {
         let slot = self.tokens.slot(scope);
         let Ok(mut state) = slot.try_lock() else {
@@ -190,7 +190,7 @@ impl<K: AppKey> App<K> {
         self.refreshed(&mut state, scope).await
     }
 
-    /// Waits for the fetch that is under way and takes its outcome, good or bad.
+    /// Waits for the fetch in progress and returns its result, including an error.
     async fn after_others(&self, slot: &Slot, scope: TokenScope) -> Result<Token, TokenError> {
         let mut state = slot.lock().await;
         match &state.failure {
@@ -213,8 +213,8 @@ impl<K: AppKey> App<K> {
         outcome
     }
 
-    /// Asks for a token, at most twice: a 404 has been seen for a JWT that another function had
-    /// just used, and a 401 means that the key was changed.
+    /// Fetches a token with at most two attempts: GitHub has been observed to answer 404 for a JWT
+    /// that a different function had just used, and a 401 means that the key was changed.
     async fn fetch(&self, scope: TokenScope, serial: u64) -> Result<Token, TokenError> {
         let call = Call {
             operation: "create-installation-token",
@@ -239,7 +239,8 @@ impl<K: AppKey> App<K> {
                 Ok(Token { secret, base: identity.base, expires, scope, serial })
             }
             StatusCode::NOT_FOUND => Err(TokenError::Installation(answer.fault())),
-            // The App lacks a permission that runners need: for an operator, like a refusal.
+            // The App lacks a permission that runners need. Only an operator can fix it, so it
+            // counts as unauthorized.
             StatusCode::UNPROCESSABLE_ENTITY => {
                 Err(TokenError::ProviderError(ProviderError::Unauthorized(answer.fault())))
             }
@@ -247,7 +248,7 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    /// Which installation covers an entity.
+    /// Looks up the installation that covers an entity.
     async fn look_up(&self, entity: &Entity) -> Result<InstallationId, ProviderError> {
         let call = Call {
             operation: "get-installation",
@@ -274,13 +275,13 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    /// Carries out a call as the App itself, and again with a fresh key when GitHub refuses the one
-    /// that is known.
+    /// Makes a call as the App itself, and repeats it with a freshly read key if GitHub rejects the
+    /// cached one.
     pub(crate) async fn call_as_app(&self, call: &Call) -> Result<Answer, ProviderError> {
         Ok(self.call_as_named_app(call).await?.1)
     }
 
-    /// As [`Self::call_as_app`], with the number or client id of the App that was asked for.
+    /// Makes a call like [`Self::call_as_app`], and also returns the App's ID or client ID.
     pub(crate) async fn call_as_named_app(
         &self,
         call: &Call,
@@ -292,8 +293,8 @@ impl<K: AppKey> App<K> {
         Ok((identity.app_id, answer))
     }
 
-    /// Carries out a call as the App itself, with a JWT of its own. Answers as which App it was: another
-    /// one may be put in at any time.
+    /// Makes a call as the App itself, with a new JWT. Also returns the identity that was used,
+    /// since the stored one can be replaced at any time.
     async fn as_app(
         &self,
         call: &Call,
@@ -316,7 +317,7 @@ impl<K: AppKey> App<K> {
         Ok((identity, answer))
     }
 
-    /// Carries out a call as this App, whichever is kept.
+    /// Makes a call with this identity, regardless of the stored one.
     pub(crate) async fn send_as(
         &self,
         identity: &AppIdentity,
@@ -331,8 +332,8 @@ impl<K: AppKey> App<K> {
     }
 }
 
-/// What a token may do, and nothing else. What an enterprise's permission is called differs between
-/// versions of GitHub, so there it gets what the App has.
+/// Returns the minimal permissions of a token. The name of an enterprise's permission differs
+/// between versions of GitHub, so there the token gets all of the App's permissions.
 fn permissions(rights: Rights) -> Option<serde_json::Value> {
     let runners = match rights {
         Rights::Runners(EntityKind::Repository) => "administration",

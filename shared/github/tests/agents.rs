@@ -1,4 +1,4 @@
-//! GitHub's list of agents: what is taken of it, and how seldom it is asked for.
+//! GitHub's list of agents: which entries are used, and how rarely it is queried.
 
 mod support;
 
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use axum::http::Method;
 use muster_control::ports::Github;
 use muster_domain::agent::AgentDownload;
-use muster_domain::observation::ProviderError;
-use muster_domain::pool::Arch;
+use muster_domain::ec2::Arch;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 use support::{Fake, Reply, advance, registrar, reply};
@@ -125,8 +125,8 @@ async fn a_slow_answer_is_not_waited_for() {
     assert!(begun.elapsed() < Duration::from_secs(9), "its client waits for twenty");
 }
 
-/// Each answer of GitHub's about the end of a version, and what is learned of it. Whatever is no
-/// date leaves the thirty days that are counted.
+/// GitHub's responses about the end of a version. If a response contains no date, the thirty days
+/// apply.
 #[tokio::test]
 async fn the_end_of_a_version_is_the_earlier_date_that_github_announces() {
     let version = "2.334.0".parse().expect("a version");

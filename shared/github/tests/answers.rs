@@ -1,13 +1,13 @@
-//! Every status of every call, and that nothing secret is in any of them.
+//! Every status of every call, and a check that none of the results contains a secret.
 
 mod support;
 
 use axum::http::Method;
 use muster_control::ports::{Github, JitError, RunSeen};
 use muster_domain::ids::RunnerId;
-use muster_domain::instance::ErrorDetail;
 use muster_domain::job::JobStatus;
-use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunnerSeen};
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 use serde_json::json;
 use support::{CANARY, Fake, Reply, granted, now, registrar, reply};
@@ -16,7 +16,7 @@ const ID: RunnerId = RunnerId(5);
 const RUNNER: &str = "/actions/runners/5";
 const JIT: &str = "/generate-jitconfig";
 
-/// What a trouble is, without its words.
+/// The kind of an error, without its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Unauthorized,
@@ -32,7 +32,7 @@ fn kind(trouble: &ProviderError) -> Kind {
     }
 }
 
-/// Statuses that mean the same for every call.
+/// Statuses with one meaning for all calls.
 fn troubles() -> Vec<(Reply, Kind)> {
     let in_seconds = |wait| now() + Seconds(wait);
     let reset = |at: Time| at.as_secs();
@@ -41,7 +41,7 @@ fn troubles() -> Vec<(Reply, Kind)> {
         (reply(401, message("Bad credentials")), Kind::Unauthorized),
         (reply(403, message("Resource not accessible by integration")), Kind::Unauthorized),
         (
-            // Below the limit: the header alone says nothing.
+            // Below the limit: the presence of the header alone proves nothing.
             reply(403, message("IP not allowed")).header("x-ratelimit-remaining", 17),
             Kind::Unauthorized,
         ),
@@ -64,7 +64,7 @@ fn troubles() -> Vec<(Reply, Kind)> {
         (reply(429, "").header("retry-after", 5), Kind::Limited(in_seconds(5))),
         (reply(429, ""), Kind::Limited(in_seconds(60))),
         (
-            // Words instead of a number, and a reset long past.
+            // A text instead of a number, and a reset time long past.
             reply(429, "")
                 .header("retry-after", "soon")
                 .header("x-ratelimit-remaining", 0)
@@ -116,7 +116,7 @@ async fn troubles_are_the_same_for_every_call() {
     }
 }
 
-/// Each installation has an hour's calls of its own, and the one that has least is told of.
+/// Each installation has its own hourly quota, and the lowest one is reported.
 #[tokio::test]
 async fn the_least_that_is_left_of_an_hours_calls_is_told_once() {
     let fake = Fake::start().await;
@@ -141,7 +141,7 @@ async fn deregistration_has_three_answers() {
         assert_eq!(gone, Ok(expected));
         assert_eq!(fake.paths()[1], "DELETE /repos/acme/web/actions/runners/5");
     }
-    // 200 is not what GitHub documents, so it is no proof.
+    // GitHub documents a different status than 200, so it is no proof.
     let fake = Fake::start().await;
     fake.on(Method::DELETE, RUNNER, [reply(200, "{}")]);
     let gone = fake.app().deregister(&registrar("acme"), ID).await;
@@ -163,7 +163,7 @@ async fn a_runner_is_busy_idle_offline_or_absent() {
         assert_eq!(fake.app().runner(&registrar("enterprises/big"), ID).await, Ok(expected));
         assert_eq!(fake.paths()[1], "GET /enterprises/big/actions/runners/5");
     }
-    // Without `busy` the question is not answered.
+    // Without `busy`, the response is unusable.
     for body in [r#"{"id":5}"#, "{}", "", "[]", "<html>"] {
         let fake = Fake::start().await;
         fake.on(Method::GET, RUNNER, [reply(200, body)]);
@@ -180,7 +180,7 @@ async fn a_job_is_where_github_says_it_is() {
     for (answer, expected) in [
         (shown("queued"), Some(JobStatus::Queued)),
         (shown("waiting"), Some(JobStatus::Waiting)),
-        // Words of the API that no event has: no runner took it yet.
+        // API states that no event has: no runner has taken the job yet.
         (shown("requested"), Some(JobStatus::Queued)),
         (shown("pending"), Some(JobStatus::Queued)),
         (shown("in_progress"), Some(JobStatus::InProgress)),
@@ -196,7 +196,7 @@ async fn a_job_is_where_github_says_it_is() {
             assert_eq!((seen.runner.as_deref(), seen.conclusion), (Some("a-1"), None));
         }
     }
-    // Whatever a payload calls its repository, it does not choose the path.
+    // A payload's repository name must not determine the path.
     let fake = Fake::start().await;
     for name in ["", "acme", "acme/web/x", "acme/web?x=1", "acme/web#", "acme/..%2f", "a b/c"] {
         assert_eq!(fake.app().job(&registrar("acme"), name, 9).await, Ok(None), "{name}");
@@ -226,7 +226,7 @@ async fn a_run_is_over_when_github_calls_it_completed() {
         assert_eq!(run, Ok(expected));
         assert_eq!(fake.paths()[1], "GET /repos/acme/web/actions/runs/3");
     }
-    // Without a status the question is not answered.
+    // Without a status, the response is unusable.
     let fake = Fake::start().await;
     fake.on(Method::GET, "/actions/runs/3", [reply(200, json!({"conclusion": "success"}))]);
     let run = fake.app().run(&registrar("acme"), "acme/web", 3).await;
@@ -266,10 +266,10 @@ async fn a_server_that_ignores_the_name_is_read_to_the_end() {
     fake.on(Method::GET, "/actions/runners", pages);
     assert_eq!(app.runner_named(&acme, "a-1").await, Ok(RunnerSeen::Busy(ID)));
     assert_eq!(fake.count("page=3"), 1);
-    // It says that there are more but shows none: absent, as far as it goes.
+    // It claims that more exist but shows none: absent, as far as the listing goes.
     fake.on(Method::GET, "/actions/runners", [listed(9, &["x"]), listed(9, &[])]);
     assert_eq!(app.runner_named(&acme, "a-1").await, Ok(RunnerSeen::Absent));
-    // Without an end nothing is known.
+    // Without an end of the listing, absence is not proven.
     fake.on(Method::GET, "/actions/runners", [listed(99_999, &["x"])]);
     let seen = app.runner_named(&acme, "a-1").await;
     assert!(matches!(seen, Err(ProviderError::Unavailable(_))), "{seen:?}");
@@ -323,7 +323,7 @@ async fn a_configuration_is_refused_in_three_ways() {
     }
 }
 
-/// The bodies hold what GitHub hands out, and what it was handed.
+/// The bodies contain GitHub's credentials, and those sent to it.
 #[tokio::test]
 async fn nothing_secret_is_in_any_error() {
     let leaks = [
@@ -364,7 +364,7 @@ async fn nothing_secret_is_in_any_error() {
     }
 }
 
-/// Tokens need not look like tokens.
+/// Tokens need not have a known format.
 #[tokio::test]
 async fn a_token_that_is_quoted_back_is_blanked_whatever_it_looks_like() {
     let fake = Fake::start().await;

@@ -1,10 +1,10 @@
-//! Deliveries of the App's webhook: listed page by page, as the App itself, and redelivered.
+//! Deliveries of the App's webhook: listed in pages and redelivered, as the App itself.
 
 mod support;
 
 use axum::http::Method;
 use muster_control::ports::Github;
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn told(id: u64, seconds: u32, is_settled: bool) -> Delivery {
     Delivery { id, guid, at, is_settled, is_again: false, is_queued: true }
 }
 
-/// As GitHub writes it: the way back stands there too, and first.
+/// A link header in GitHub's form, with the previous page first.
 fn next(cursor: &str) -> String {
     format!(
         "<https://api.github.com{LIST}?cursor=back>; rel=\"prev\", \
@@ -74,7 +74,7 @@ async fn jobs_attempts_are_listed_page_by_page() {
     let paths: Vec<&str> = asked.iter().map(|one| one.path.as_str()).collect();
     let first = format!("{LIST}?per_page=100");
     assert_eq!(paths, [first.clone(), format!("{first}&cursor=v1_8")]);
-    // As the App: with a token of three parts, and not an installation's.
+    // As the App: with a token of three parts, not an installation's token.
     assert!(asked.iter().all(|one| one.bearer().split('.').count() == 3));
 }
 

@@ -1,4 +1,4 @@
-//! What is behind the names of a pool file: which calls that takes, and what each answer means.
+//! Resolution of a pool file's names: the calls, and the meaning of each response.
 
 mod support;
 
@@ -7,8 +7,8 @@ use muster_control::ports::{Directory, Github};
 use muster_domain::app::{AppProblem, AppSettings, Hook};
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
 use muster_domain::inquiry::Place;
-use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{EntityId, Group};
+use muster_domain::provider::ProviderError;
 use serde_json::{Value, json};
 use support::{Fake, Reply, now, reply};
 
@@ -24,7 +24,7 @@ fn entity(text: &str) -> Entity {
     text.parse().expect("an entity")
 }
 
-/// As GitHub writes them: an organization, a person, an enterprise, and one that is suspended.
+/// Installations in GitHub's form: an organization, a user, an enterprise, and a suspended one.
 fn installations() -> Value {
     json!([
         { "id": 11, "target_type": "Organization", "target_id": 9919, "suspended_at": null,
@@ -61,7 +61,7 @@ async fn organizations_and_enterprises_are_found_among_the_installations() {
     for (kind, number, expected) in [
         (EntityKind::Organization, 9919, Some("acme")),
         (EntityKind::Enterprise, 42, Some("enterprises/big")),
-        // Not installed, a person, suspended, and the number of another kind.
+        // Not installed, a user, suspended, and an ID of a different kind.
         (EntityKind::Organization, 1, None),
         (EntityKind::Organization, 583_231, None),
         (EntityKind::Organization, 77, None),
@@ -71,7 +71,7 @@ async fn organizations_and_enterprises_are_found_among_the_installations() {
         let found = app.entity(id(kind, number)).await;
         assert_eq!(found, Ok(expected.map(entity)), "{kind:?} {number}");
     }
-    // As the App itself: no installation is asked for anything.
+    // As the App itself: no installation is used.
     let asked = fake.asked();
     assert!(asked.iter().all(|one| one.path == "/app/installations?per_page=100&page=1"));
     assert!(asked.iter().all(|one| one.bearer().starts_with("eyJ")));
@@ -86,7 +86,7 @@ async fn a_listing_is_read_to_its_end() {
     let found = fake.app().entity(id(EntityKind::Organization, 9919)).await;
     assert_eq!(found, Ok(Some(entity("acme"))));
     assert_eq!(fake.paths()[2], "GET /app/installations?per_page=100&page=3");
-    // Only an end is proof that something is not there.
+    // Absence is proven only by the end of the listing.
     fake.on(Method::GET, INSTALLATIONS, [page(&json!([]))]);
     let found = fake.app().entity(id(EntityKind::Organization, 9919)).await;
     assert!(matches!(&found, Err(ProviderError::Unavailable(fault)) if fault.code == "too-many"));
@@ -112,7 +112,7 @@ async fn repositories_are_listed_page_by_page_with_two_calls_each() {
     let expected = [
         ("acme/web", false, at(11, 2)),
         ("acme/api", false, at(12, 1)),
-        // One owner's refusal says nothing about the others.
+        // One owner's refusal does not affect the others.
         ("", true, at(13, 1)),
         ("b/c", false, None),
     ];
@@ -149,7 +149,7 @@ async fn a_repository_is_found_among_those_of_the_installations() {
     assert_eq!(fake.asked()[1].body, json!({ "permissions": { "metadata": "read" } }));
     let unknown = app.entity(id(EntityKind::Repository, 2)).await;
     assert_eq!(unknown, Ok(None));
-    // Each installation but the suspended one, with a token of its own.
+    // Every installation except the suspended one, each with a separate token.
     assert_eq!(fake.count("/access_tokens"), 3);
 }
 
@@ -171,7 +171,7 @@ async fn groups_are_those_of_the_organization_or_enterprise() {
     }
 }
 
-/// No answer is never read as nothing there.
+/// A missing response never counts as absence.
 #[tokio::test]
 async fn trouble_is_told_as_what_it_is() {
     type Is = fn(&ProviderError) -> bool;
@@ -226,7 +226,7 @@ async fn the_app_is_asked_for_as_itself() {
     assert_eq!(app.app().await, Ok(bare), "what GitHub leaves out is not there");
 }
 
-/// A wrong id, a key of another App and a clock that is wrong are all refused alike.
+/// A wrong ID, a key of a different App and a wrong clock are all rejected in one way.
 #[tokio::test]
 async fn why_there_is_no_app_is_told_apart() {
     let at = |seconds: i64| {

@@ -1,4 +1,4 @@
-//! The App's token, checked with the public key.
+//! The App's token, verified with the public key.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::error::Error as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use muster_control::causes::with_causes;
+use muster_domain::causes::with_causes;
 use muster_domain::time::Time;
 use muster_github::jwt::{nonce, sign};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
@@ -80,7 +80,7 @@ fn keys_that_cannot_sign_are_refused_without_being_shown() {
         key::frame("RSA PRIVATE KEY", b"CANARY"),
         key::frame("PRIVATE KEY", b"CANARY"),
         key::frame("RSA PUBLIC KEY", &key::public()),
-        // Line breaks lost on the way through a shell.
+        // Line breaks lost in a shell.
         SecretString::from(whole.replace('\n', " ")),
     ];
     for pem in bad {

@@ -1,4 +1,4 @@
-//! What is queued in a repository: the calls, and what of the answers becomes an event.
+//! The queued jobs of a repository: the calls, and which responses become events.
 
 mod support;
 
@@ -7,7 +7,7 @@ use muster_control::ports::{Github, QueuedJobs, Reach};
 use muster_domain::ids::{Entity, InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 use support::{Fake, now, reply};
@@ -18,7 +18,7 @@ fn web() -> Entity {
     "acme/web".parse().expect("a repository")
 }
 
-/// As GitHub writes them, without what nobody reads.
+/// Runs in GitHub's form, with only the used fields.
 fn run(id: u64, status: &str) -> Value {
     json!({
         "id": id, "name": "ci", "run_attempt": 2, "status": status, "conclusion": null,
@@ -75,7 +75,7 @@ fn event(job: u64, run: u64) -> JobEvent {
 #[tokio::test]
 async fn the_queued_jobs_of_runs_that_go_on_become_events() {
     let fake = Fake::start().await;
-    // A run may be in two of the three listings, if it moves on meanwhile.
+    // A run may be in two of the three listings, if it progresses between them.
     fake.on(
         Method::GET,
         RUNS,
@@ -111,7 +111,7 @@ async fn the_queued_jobs_of_runs_that_go_on_become_events() {
             format!("GET {root}/6/jobs?filter=latest&per_page=100&page=1"),
         ]
     );
-    // No more than to read: the App may lack what another kind of runner needs.
+    // Read permission only: the App may lack the permissions that other kinds of runners need.
     assert_eq!(fake.asked()[0].body, json!({"permissions": {"actions": "read"}}));
 }
 
@@ -120,7 +120,7 @@ async fn a_long_list_is_read_in_part_and_said_to_be_longer() {
     let fake = Fake::start().await;
     let many: Vec<Value> = (1..=60).map(|id| run(id, "queued")).collect();
     fake.on(Method::GET, RUNS, [reply(200, runs(60, &many)), reply(200, runs(0, &[]))]);
-    // Those that are there longest come first; each has more jobs than are read.
+    // The oldest runs come first; each has more jobs than are read.
     let page = json!({ "total_count": 400, "jobs": [job(1, 1, "queued", json!(["gpu"]))] });
     fake.on(Method::GET, "/jobs", [reply(200, page)]);
     let seen = fake
@@ -147,7 +147,7 @@ async fn a_query_in_turn_makes_seven_calls_and_reads_other_runs_each_time() {
         let QueuedJobs { jobs, more } = seen.expect("an answer").expect("shown");
         assert_eq!((jobs.len(), more), (5, true));
     }
-    // And one for the token.
+    // Plus one for the token.
     assert_eq!(fake.paths().len(), 40 * 7 + 1);
     let read = |id: u32| fake.paths().iter().any(|path| path.contains(&format!("/runs/{id}/")));
     assert!((1..=20).all(read));

@@ -1,18 +1,18 @@
-//! How the App is made of its manifest and its webhook set: which calls that takes, what is kept of
-//! the answers, and that no secret is told.
+//! Creation of the App from its manifest, and configuration of its webhook: the calls, the stored
+//! values, and a check that no secret is exposed.
 
 mod support;
 
 use std::sync::{Arc, Mutex};
 
 use axum::http::Method;
-use muster_control::hidden::Hidden;
 use muster_control::ports::{
     AppAccount, AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError,
     SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, KeyProblem, code_mark};
-use muster_domain::observation::ProviderError;
+use muster_domain::hidden::Hidden;
+use muster_domain::provider::ProviderError;
 use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const CODE: &str = "a180b1a3d263c81bc6441d7b990bae27d4c10679";
 const CONVERSION: &str = "/app-manifests/a180b1a3d263c81bc6441d7b990bae27d4c10679/conversions";
 const CONFIG: &str = "/app/hook/config";
 
-/// A secret that can be put in.
+/// A writable secret.
 #[derive(Clone, Default)]
 struct Store(Arc<Mutex<String>>, Arc<Mutex<Vec<String>>>);
 
@@ -72,7 +72,7 @@ fn code() -> Hidden {
     CODE.to_owned().into()
 }
 
-/// As GitHub writes it.
+/// A conversion in GitHub's form.
 fn converted() -> Value {
     json!({
         "id": 31415, "node_id": "A_x", "slug": "muster-acme", "name": "Muster Acme",
@@ -112,7 +112,7 @@ async fn a_code_is_converted_and_its_app_kept() {
     assert_eq!(names, expected);
     assert!(!kept.contains(CANARY) && !kept.contains(CODE), "kept what nobody needs");
     assert_eq!(app.made_by().await, Ok(Some(code_mark(CODE))));
-    // From now on it is asked as this App, at this API.
+    // Further calls use this App, at this API.
     assert_eq!(app.app().await.expect("an answer").slug, "muster-acme");
     assert_eq!(fake.paths()[1], "GET /api/v3/app");
 
@@ -153,7 +153,7 @@ async fn what_github_does_not_convert_is_told_apart() {
     assert_eq!(convert(404, json!({ "message": "Not Found" })).await, ConversionError::UnknownCode);
     let broken = convert(502, json!({ "message": "Server Error" })).await;
     assert!(matches!(broken, ConversionError::ProviderError(ProviderError::Unavailable(_))));
-    // An answer that cannot be read, and one that quotes the code: neither is told.
+    // An unreadable response, and one that quotes the code: neither is shown.
     for (status, body) in [
         (201, json!({ "id": CANARY, "pem": CANARY })),
         (201, json!(CANARY)),

@@ -1,4 +1,4 @@
-//! How many tokens are asked for, and what happens when one is refused.
+//! How many tokens are requested, and what happens when one is rejected.
 
 mod support;
 
@@ -6,11 +6,12 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use axum::http::Method;
-use muster_control::causes::Cause;
 use muster_control::ports::Github;
 use muster_domain::app::KeyProblem;
+use muster_domain::causes::Cause;
 use muster_domain::ids::{InstallationId, RunnerId};
-use muster_domain::observation::{ProviderError, RunnerSeen};
+use muster_domain::observation::RunnerSeen;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Seconds;
 use muster_github::{App, AppIdentity, AppKey, AppKeyError};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -112,7 +113,7 @@ async fn installations_and_kinds_of_entity_have_tokens_of_their_own() {
     for registrar in [&registrar("acme"), &registrar("acme/web"), &registrar("acme/api"), &other] {
         app.runner(registrar, ID).await.expect("seen");
     }
-    // The two repositories of one installation share theirs.
+    // The two repositories of one installation share a token.
     assert_eq!(fake.count("/access_tokens"), 3);
     assert_eq!(fake.count("/app/installations/8/access_tokens"), 1);
 }
@@ -189,7 +190,7 @@ async fn an_installation_that_is_gone_is_looked_up_again() {
                 "POST /app/installations/70/access_tokens".to_owned(),
             ]
         );
-        // From now on the record's stale number is not used.
+        // From now on the record's stale ID is not used.
         app.runner(&registrar(entity), ID).await.expect("seen");
         assert_eq!(fake.asked().len(), 6);
     }
@@ -241,7 +242,7 @@ async fn what_github_says_to_a_token_request_is_what_the_caller_hears() {
     assert_eq!(seen, Err(ProviderError::RateLimited(now() + Seconds(7))));
 }
 
-/// An App in a store that was changed after we read it.
+/// An App whose stored secret changed after it was read.
 struct Rotated {
     stored: RefCell<Result<AppIdentity, AppKeyError>>,
     reads: RefCell<Vec<bool>>,
@@ -301,7 +302,7 @@ async fn a_key_that_cannot_be_read_says_nothing_about_our_rights() {
     assert!(fake.asked().is_empty());
 }
 
-/// Another App, even of another GitHub, is found without a restart.
+/// A different App, even of a different GitHub, is used without a restart.
 #[tokio::test]
 async fn an_app_that_was_put_in_later_is_used() {
     let (old, new) = (fake().await, fake().await);
@@ -309,7 +310,7 @@ async fn an_app_that_was_put_in_later_is_used() {
     let app = App::new(&settings(), &key).expect("trusted roots");
     app.runner(&registrar("acme"), ID).await.expect("seen");
     *key.stored.borrow_mut() = Ok(identity(&new.url));
-    // What the old one granted is used up where it was granted.
+    // The old App's token is still used at the API that granted it.
     app.runner(&registrar("acme"), ID).await.expect("seen");
     assert_eq!((old.count("/runners/5"), new.count("/runners/5")), (2, 0));
     advance(Seconds(3600));
@@ -343,7 +344,7 @@ fn what_is_wrong_with_the_secret_is_told_without_a_word_of_it() {
     }
 }
 
-/// GitHub's own answer to a manifest has more fields, and its id is a number.
+/// GitHub's response to a manifest has more fields, and its ID is a number.
 #[test]
 fn an_app_is_read_as_github_hands_it_out() {
     let key = key::pkcs8();

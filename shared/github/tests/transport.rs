@@ -1,4 +1,4 @@
-//! Time-outs, lost connections, addresses and redirects.
+//! Time-outs, lost connections, URLs and redirects.
 
 mod support;
 
@@ -8,7 +8,8 @@ use axum::http::Method;
 use muster_control::ports::Github;
 use muster_domain::app::KeyProblem;
 use muster_domain::ids::RunnerId;
-use muster_domain::observation::{ProviderError, RunnerSeen};
+use muster_domain::observation::RunnerSeen;
+use muster_domain::provider::ProviderError;
 use muster_github::{App, AppIdentity, ClientSettings};
 use serde_json::json;
 use support::{CANARY, Fake, app_at, hasty, identity, key, registrar, reply, secret, settings};
@@ -40,7 +41,7 @@ async fn a_silent_server_is_given_up() {
     let app = hasty(&fake.url);
     assert_eq!(code(app.runner(&registrar("acme"), ID).await), "timeout");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    // No layer repeats it behind our back.
+    // No layer retries it implicitly.
     assert_eq!(fake.count(RUNNER), 1);
 }
 
@@ -61,7 +62,7 @@ async fn nobody_at_home_is_unavailable() {
     assert_eq!(code(app.runner(&registrar("acme"), ID).await), "refused");
 }
 
-/// Accepts, and does with the connection what `then` says.
+/// Accepts a connection and handles it with `then`.
 async fn listener<F>(then: F) -> String
 where
     F: AsyncFn(&mut tokio::net::TcpStream) + 'static,
@@ -104,7 +105,7 @@ async fn an_answer_that_trickles_is_given_up() {
             let address = listener(async |stream| {
                 let mut request = [0; 4096];
                 let _ = stream.read(&mut request).await;
-                // Each byte comes before the read time-out, the end never.
+                // Each byte arrives before the read time-out, but the end never does.
                 let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
                 let _ = stream.write_all(head).await;
                 while stream.write_all(b" ").await.is_ok() {
@@ -140,7 +141,7 @@ async fn a_dropped_connection_is_unavailable() {
 async fn a_path_prefix_survives() {
     let fake = Fake::start().await;
     fake.on(Method::GET, RUNNER, [idle()]);
-    // The last two begin like the paths below them.
+    // The last two are prefixes of the paths below them.
     for prefix in ["/api/v3", "/api/v3/", "/orgs", "/o"] {
         let app = app_at(&format!("{}{prefix}", fake.url));
         app.runner(&registrar("orgs"), ID).await.expect("seen");
@@ -186,7 +187,7 @@ async fn a_token_never_follows_to_another_host_or_in_circles() {
     fake.on(Method::GET, RUNNER, [reply(301, "").header("location", RUNNER)]);
     assert_eq!(code(fake.app().runner(&registrar("acme"), ID).await), "301");
     assert_eq!(fake.count(RUNNER) - before, 4);
-    // A POST is repeated only where the answer says so.
+    // A POST is repeated only if the response allows it.
     fake.on(Method::POST, "/generate-jitconfig", [reply(302, "").header("location", "/x")]);
     assert!(fake.app().configure(&registrar("acme"), "a", &[], 1).await.is_err());
     assert_eq!(fake.count("/x"), 0);
@@ -216,7 +217,7 @@ async fn addresses_that_would_leak_tokens_are_refused() {
     }
 }
 
-/// A frozen function must not send its next request down a connection that died meanwhile.
+/// A frozen function must not send its next request on a connection that was closed meanwhile.
 #[tokio::test]
 async fn an_idle_connection_is_not_trusted_for_long() {
     let fake = Fake::start().await;
@@ -224,11 +225,11 @@ async fn an_idle_connection_is_not_trusted_for_long() {
     let app = fake.app();
     app.runner(&registrar("acme"), ID).await.expect("seen");
     let made = fake.connections();
-    // By then the answer's connection is free.
+    // By then the connection of the response is idle.
     tokio::time::sleep(Duration::from_millis(200)).await;
     app.runner(&registrar("acme"), ID).await.expect("seen");
     assert_eq!(fake.connections(), made, "what comes soon has no connection of its own");
-    // Longer than one is kept, and shorter than the time-outs.
+    // Longer than a connection is kept, and shorter than the time-outs.
     tokio::time::sleep(Duration::from_secs(6)).await;
     app.runner(&registrar("acme"), ID).await.expect("seen");
     assert_eq!(fake.connections(), made + 1);

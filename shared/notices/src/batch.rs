@@ -1,4 +1,4 @@
-//! Splits a message into what its receiver accepts.
+//! Splits a message into parts that its receiver accepts.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 use crate::form::Form;
 use crate::post::Refusal;
 
-/// Longest sentence, characters; and of a notice that was refused alone.
+/// Maximum length of a sentence in characters, and after the receiver refused it alone.
 const MAX_SENTENCE: usize = 1_000;
 const MAX_REFUSED: usize = 200;
-/// Follows a sentence that was cut.
+/// Appended to a sentence that was cut.
 const MARK: &str = "… (shortened)";
 
-/// Sends the first notices of a message, as many as one call can hold. Returns how many of them are
-/// done: accepted, or skipped since the receiver accepts the next one and not them.
+/// Sends the first notifications of a message, as many as fit in one call. Returns how many are
+/// done: accepted, or skipped because the receiver accepts the next one but not these.
 ///
-/// A receiver that refuses the content gets half of it, down to one notice, then that one shortened.
-/// If it accepts none, it refuses all messages, and nothing is done.
+/// A receiver that refuses the content gets half of it, down to one notification, then that one
+/// shortened. If it accepts no part, it refuses all messages, and the count is zero.
 pub(crate) async fn send(
     form: Form,
     message: &Message,
@@ -47,14 +47,15 @@ pub(crate) async fn send(
     }
 }
 
-/// How many notices one call can hold; one may have to be shortened.
+/// Returns how many notifications fit in one call; a single one may have to be shortened.
 fn fitting(form: Form, message: &Message) -> usize {
     let fits = |size: &usize| form.fits(&body(form, message, 0..*size, MAX_SENTENCE));
     let total = message.notices.len();
     (2..=total).rev().find(fits).unwrap_or(total.min(1))
 }
 
-/// The body for these notices. Escapes can make a short sentence long, so it is measured.
+/// Returns the body for these notifications, shortened to fit. Measured after encoding, because
+/// escapes can lengthen a short sentence.
 fn fitted(form: Form, message: &Message, range: Range<usize>, mut longest: usize) -> Value {
     loop {
         let body = body(form, message, range.clone(), longest);
@@ -67,7 +68,7 @@ fn fitted(form: Form, message: &Message, range: Range<usize>, mut longest: usize
 
 fn body(form: Form, message: &Message, range: Range<usize>, longest: usize) -> Value {
     let shortened =
-        |notice: &Notice| Notice { sentence: cut(&notice.sentence, longest), ..notice.clone() };
+        |notice: &Notice| Notice { message: cut(&notice.message, longest), ..notice.clone() };
     let notices = message.notices.get(range).unwrap_or_default().iter().map(shortened).collect();
     form.body(&Message { notices, ..message.clone() })
 }

@@ -1,33 +1,36 @@
-//! The body of a call, in the form of its receiver.
+//! The body of a call, in the receiver's format.
 
-use muster_control::admin::answers::Severity;
+use muster_api::answers::Severity;
 use muster_control::notices::{Message, Notice, What};
 use serde_json::{Value, json};
 
-/// Longest text in Slack's form, UTF-16 units: Discord's bound. Slack recommends 4,000 at most.
+/// Maximum length of text in Slack's format, in UTF-16 units: Discord's limit. Slack recommends at
+/// most 4,000.
 /// Source: docs.discord.com/developers/resources/webhook#execute-webhook
 const MAX_TEXT: usize = 2_000;
-/// Largest body for Teams, bytes; its bound is 28 KB.
-/// Source: learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
+/// Maximum size of a body for Teams, in bytes; the limit is 28 KB.
+/// Source:
+/// learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
 const MAX_CARD: usize = 27_000;
-/// Separates what would make a link or a mention.
+/// Inserted to break up links and mentions.
 const JOINT: &str = "\u{200b}";
 
-/// The form that a receiver reads.
+/// The receiver's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// An incoming webhook of Slack, or of a service that accepts its form, such as Discord.
+    /// An incoming webhook of Slack, or of a service that accepts this format, such as Discord.
     /// Source: docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
     Slack,
-    /// A workflow of Teams that posts what a webhook receives.
-    /// Source: learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
+    /// A Teams workflow that posts what a webhook receives.
+    /// Source:
+    /// learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
     Teams,
-    /// The message itself, for whatever the operator makes of it.
+    /// The message itself, for custom receivers.
     Json,
 }
 
 impl Form {
-    /// By its word.
+    /// Parses the format's name.
     pub(crate) fn read(word: &str) -> Option<Self> {
         match word {
             "slack" => Some(Self::Slack),
@@ -48,7 +51,7 @@ impl Form {
         }
     }
 
-    /// Whether the receiver accepts a body of this length.
+    /// Returns whether the receiver accepts a body of this size.
     pub(crate) fn fits(self, body: &Value) -> bool {
         match self {
             Self::Slack => {
@@ -60,17 +63,17 @@ impl Form {
     }
 }
 
-/// A line of text, and the command behind it.
+/// A line of text, and what to do.
 struct Line {
     sign: &'static str,
     text: String,
-    run: Option<String>,
+    fix: Option<String>,
 }
 
 impl Line {
-    /// In text that a stranger can choose (labels, names) nothing makes a link, a mention or a code
-    /// span: Slack reads three characters, links addresses and may expand names; Discord reads
-    /// Markdown and `@everyone`.
+    /// Formats for Slack. Text that others can choose (labels, names) must not form a link, a
+    /// mention or a code span: Slack interprets three characters, links URLs and may expand names;
+    /// Discord interprets Markdown and `@everyone`.
     /// Source: docs.slack.dev/messaging/formatting-message-text
     fn slack(&self) -> String {
         let escaped = |text: &str| {
@@ -79,17 +82,17 @@ impl Line {
             let text = text.replace('@', &format!("@{JOINT}")).replace('`', "'");
             text.replace("://", &format!(":{JOINT}//")).replace("](", &format!("]{JOINT}("))
         };
-        let run = self.run.as_ref().map(|run| format!(" `{}`", escaped(run)));
-        format!("{} {}{}", self.sign, escaped(&self.text), run.unwrap_or_default())
+        let fix = self.fix.as_ref().map(|fix| format!(" → {}", escaped(fix)));
+        format!("{} {}{}", self.sign, escaped(&self.text), fix.unwrap_or_default())
     }
 
     fn plain(&self) -> String {
-        let run = self.run.as_ref().map(|run| format!(" ({run})"));
-        format!("{} {}{}", self.sign, one_line(&self.text), run.unwrap_or_default())
+        let fix = self.fix.as_ref().map(|fix| format!(" → {}", one_line(fix)));
+        format!("{} {}{}", self.sign, one_line(&self.text), fix.unwrap_or_default())
     }
 }
 
-/// A line break in a quoted name would begin a line that looks like a notice.
+/// Replaces line breaks: one in a quoted name could start a line that looks like a notification.
 fn one_line(text: &str) -> String {
     let is_break = |one: char| one.is_control() || matches!(one, '\u{2028}' | '\u{2029}');
     text.replace(is_break, " ")
@@ -99,29 +102,29 @@ fn lines(message: &Message) -> impl Iterator<Item = Line> {
     let stack = &message.stack;
     let first = message.is_first.then(|| Line {
         sign: "\u{1f44b}",
-        text: format!("{stack}: notices of this stack come here from now on."),
-        run: None,
+        text: format!("{stack}: this address now receives the stack's notices."),
+        fix: None,
     });
     first.into_iter().chain(message.notices.iter().map(|notice| line(stack, notice)))
 }
 
 fn line(stack: &str, notice: &Notice) -> Line {
-    let Notice { what, severity, sentence, since, until, run, .. } = notice;
+    let Notice { what, severity, message, since, until, fix, .. } = notice;
     match (what, until) {
         (What::Over, Some(until)) => Line {
             sign: "\u{2705}",
-            text: format!("{stack}: over after {}: {sentence}.", until.since(*since)),
-            run: None,
+            text: format!("{stack}: resolved after {}: {message}", until.since(*since)),
+            fix: None,
         },
         _ => Line {
             sign: if *severity == Severity::Error { "\u{1f534}" } else { "\u{1f7e0}" },
-            text: format!("{stack}: {sentence}."),
-            run: run.clone(),
+            text: format!("{stack}: {message}"),
+            fix: fix.clone(),
         },
     }
 }
 
-/// Runs of text, which know no markup: a sentence may quote a stranger.
+/// Formats for Teams, as text runs without markup, because a sentence may quote untrusted text.
 fn teams(message: &Message) -> Value {
     let block = |line: Line| json!({ "type": "RichTextBlock", "inlines": [{ "type": "TextRun", "text": line.plain() }] });
     let body: Vec<Value> = lines(message).map(block).collect();
@@ -147,18 +150,18 @@ mod tests {
             what: What::Begun,
             key: "orphans".to_owned(),
             severity: Severity::Error,
-            sentence: "<!channel> & [x](http://y)".to_owned(),
+            message: "<!channel> & [x](http://y).".to_owned(),
             since: at,
             until: None,
-            run: Some("muster alarms orphans".to_owned()),
+            fix: Some("muster alarms orphans".to_owned()),
         };
         let over = Notice {
             what: What::Over,
-            key: "limit:stack".to_owned(),
+            key: "limit-reached:stack".to_owned(),
             severity: Severity::Warning,
-            sentence: "the stack is at its limit".to_owned(),
+            message: "The stack is at its limit.".to_owned(),
             until: Some(at + Seconds(600)),
-            run: None,
+            fix: None,
             ..begun.clone()
         };
         Message { stack: "ci".to_owned(), at, is_first: true, notices: vec![begun, over] }
@@ -166,9 +169,9 @@ mod tests {
 
     #[test]
     fn slack_gets_a_text_in_which_nothing_calls_anybody() {
-        let text = "\u{1f44b} ci: notices of this stack come here from now on.\n\
-                    \u{1f534} ci: &lt;!channel&gt; &amp; [x]\u{200b}(http:\u{200b}//y). `muster alarms orphans`\n\
-                    \u{2705} ci: over after 10 min: the stack is at its limit.";
+        let text = "\u{1f44b} ci: this address now receives the stack's notices.\n\
+                    \u{1f534} ci: &lt;!channel&gt; &amp; [x]\u{200b}(http:\u{200b}//y). → muster alarms orphans\n\
+                    \u{2705} ci: resolved after 10 min: The stack is at its limit.";
         let body =
             json!({ "text": text, "mrkdwn": false, "unfurl_links": false, "unfurl_media": false });
         assert_eq!(Form::Slack.body(&message()), body);
@@ -194,17 +197,17 @@ mod tests {
             let mut one = message();
             one.is_first = false;
             one.notices.truncate(1);
-            one.notices[0].sentence = text.to_owned();
+            one.notices[0].message = text.to_owned();
             let body = Form::Slack.body(&one);
-            let expected = format!("\u{1f534} ci: {slack}. `muster alarms orphans`");
+            let expected = format!("\u{1f534} ci: {slack} → muster alarms orphans");
             assert_eq!(body["text"], json!(expected));
-            // A text run is not Markdown, so the sentence stays what it is, on one line.
+            // A text run is not Markdown, so the sentence is unchanged, on one line.
             let body = Form::Teams.body(&one);
             let run = &body["attachments"][0]["content"]["body"][0]["inlines"][0];
             assert_eq!(run["type"], "TextRun");
-            let expected = format!("\u{1f534} ci: {}. (muster alarms orphans)", one_line(text));
+            let expected = format!("\u{1f534} ci: {} → muster alarms orphans", one_line(text));
             assert_eq!(run["text"], json!(expected));
-            assert_eq!(Form::Json.body(&one)["notices"][0]["sentence"], json!(text));
+            assert_eq!(Form::Json.body(&one)["notices"][0]["message"], json!(text));
         }
     }
 
@@ -221,9 +224,9 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "\u{1f44b} ci: notices of this stack come here from now on.",
-                "\u{1f534} ci: <!channel> & [x](http://y). (muster alarms orphans)",
-                "\u{2705} ci: over after 10 min: the stack is at its limit.",
+                "\u{1f44b} ci: this address now receives the stack's notices.",
+                "\u{1f534} ci: <!channel> & [x](http://y). → muster alarms orphans",
+                "\u{2705} ci: resolved after 10 min: The stack is at its limit.",
             ]
         );
         assert_eq!((&body["type"], &card["type"]), (&json!("message"), &json!("AdaptiveCard")));
@@ -234,9 +237,9 @@ mod tests {
         let body = Form::Json.body(&message());
         assert_eq!((&body["stack"], &body["first"]), (&json!("ci"), &json!(true)));
         let expected = json!({
-            "what": "over", "key": "limit:stack", "severity": "warning",
-            "sentence": "the stack is at its limit", "since": "2027-01-15T08:00:00.000Z",
-            "until": "2027-01-15T08:10:00.000Z", "run": null,
+            "what": "over", "key": "limit-reached:stack", "severity": "warning",
+            "message": "The stack is at its limit.", "since": "2027-01-15T08:00:00.000Z",
+            "until": "2027-01-15T08:10:00.000Z", "fix": null,
         });
         assert_eq!(body["notices"][1], expected);
     }

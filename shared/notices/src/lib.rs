@@ -1,4 +1,4 @@
-//! Tells notices by one HTTPS call to an address of the operator's, which is kept as a secret.
+//! Sends notifications with one HTTPS call to the operator's URL, which is stored as a secret.
 
 #![warn(missing_docs)]
 
@@ -20,14 +20,14 @@ use sha2::{Digest as _, Sha256};
 use self::form::Form;
 use self::post::{Address, Poster};
 
-/// How long what was read is used without looking again, also where that failed.
+/// How long the secret is used before it is read again; also applies to failed reads.
 const FRESH: Seconds = Seconds(300);
-/// How long a message may take, all of its calls together. A sweep does not wait for longer.
+/// Time-out of a message, for all its calls together. A sweep does not wait longer.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How many bytes of a digest tell one address from another.
+/// Number of digest bytes that distinguish URLs.
 const TOLD_APART: usize = 8;
 
-/// What the operator's secret says: in which form, and where.
+/// The destination in the operator's secret: format and URL.
 #[derive(Clone, Debug)]
 struct Destination {
     form: Form,
@@ -36,8 +36,8 @@ struct Destination {
 
 type Read = Result<Option<Destination>, Unavailable>;
 
-/// The operator's secret `STACK/notices`, in Secrets Manager: `slack https://hooks.slack.com/…`.
-/// Where there is none, nobody is told.
+/// A receiver configured by the operator's secret `STACK/notices` in Secrets Manager: `slack
+/// https://hooks.slack.com/…`. Without that secret, no notifications are sent.
 pub struct StoredReceiver {
     config: SdkConfig,
     secret: String,
@@ -46,7 +46,7 @@ pub struct StoredReceiver {
 }
 
 impl StoredReceiver {
-    /// Reads nothing yet.
+    /// Creates the receiver without reading the secret.
     #[must_use]
     pub fn new(config: SdkConfig, stack: &str) -> Self {
         let secret = format!("{stack}/notices");
@@ -68,7 +68,7 @@ impl StoredReceiver {
         match secrets::optional(&self.config, &self.secret).await {
             Ok(None) => Ok(None),
             Ok(Some(text)) => destination(&text, &self.secret).map(Some),
-            Err(error) => Err(Unavailable::caused("the address of notices", error)),
+            Err(error) => Err(Unavailable::caused("the notification address", error)),
         }
     }
 
@@ -77,7 +77,7 @@ impl StoredReceiver {
     }
 }
 
-/// Two words. What is wrong with them is said without them.
+/// Parses the secret's two words. Errors do not contain them.
 fn destination(text: &SecretString, secret: &str) -> Result<Destination, Unavailable> {
     let mut words = text.expose_secret().split_whitespace();
     let form = words.next().and_then(Form::read);
@@ -99,7 +99,7 @@ async fn send(
     let call = async |body| poster.post(address, &body).await;
     let sent = tokio::time::timeout(LIMIT, batch::send(*form, message, call)).await;
     sent.unwrap_or_else(|_| {
-        let why = format!("the receiver of notices is silent for {} s", LIMIT.as_secs());
+        let why = format!("the notification receiver did not answer within {} s", LIMIT.as_secs());
         Err(Unavailable::new(why))
     })
 }
@@ -115,7 +115,7 @@ impl Receiver for StoredReceiver {
 
     async fn post(&self, message: &Message) -> Result<usize, Unavailable> {
         let Some((_, Ok(Some(destination)))) = self.known() else {
-            return Err(Unavailable::new("there is no address of notices"));
+            return Err(Unavailable::new("no notification address is set"));
         };
         send(&self.poster, &destination, message).await
     }

@@ -1,4 +1,4 @@
-//! One call.
+//! A single call to the receiver.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use muster_control::ports::Unavailable;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
-/// How much of a refusal is read, bytes; for how long; and how much is quoted, characters.
+/// Limits for a refusal's body: bytes to read, time to read, and characters to quote.
 const MAX_READ: usize = 4 << 10;
 const READ_LIMIT: Duration = Duration::from_secs(1);
 const QUOTED: usize = 120;
 
-/// An address that may be called: its path is often all that protects it, so no log can print it.
+/// A URL that may be called. Often its path is its only protection, so it cannot be logged.
 #[derive(Clone, Debug)]
 pub(crate) struct Address(SecretString);
 
 impl Address {
-    /// None for what would send it in clear text, but to this machine.
+    /// Parses a URL. `None` for one that would be called in clear text, except on localhost.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let uri: http::Uri = text.parse().ok()?;
         let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
@@ -36,7 +36,7 @@ impl Address {
     }
 }
 
-/// Calls addresses. A redirect is not followed: who gave an address did not mean another one.
+/// Sends calls. Redirects are not followed: the operator authorized only the given URL.
 pub(crate) struct Poster {
     connector: Connector,
 }
@@ -48,12 +48,12 @@ impl Poster {
         Self { connector }
     }
 
-    /// Posts a body. Any status from 200 to 299 means that it was accepted; the body of such an
-    /// answer is not read.
+    /// Posts a body. Any status from 200 to 299 means that it was accepted; the body of such a
+    /// response is not read.
     pub(crate) async fn post(&self, address: &Address, body: &Value) -> Result<(), Refusal> {
         let response = self.connector.call(request(address, body)?).await;
         let response = response.map_err(|error| {
-            Unavailable::caused("the receiver of notices cannot be reached", error)
+            Unavailable::caused("the notification receiver cannot be reached", error)
         })?;
         if response.status().is_success() {
             return Ok(());
@@ -61,20 +61,21 @@ impl Poster {
         let status = response.status().as_u16();
         let quote = tokio::time::timeout(READ_LIMIT, quoted(response, address)).await;
         let quote = quote.unwrap_or_default();
-        let why = Unavailable::new(format!("the receiver of notices answers {status}{quote}"));
+        let why = Unavailable::new(format!("the notification receiver answered {status}{quote}"));
         Err(Refusal { status: Some(status), why })
     }
 }
 
 /// Why a body was not accepted.
 pub(crate) struct Refusal {
-    /// The answer's status; none where there was no answer.
+    /// The response's status. `None` if there was no response.
     pub(crate) status: Option<u16>,
     pub(crate) why: Unavailable,
 }
 
 impl Refusal {
-    /// Whether a different body may be accepted: this one is too long, or not understood.
+    /// Returns whether a different body may be accepted, because this one is too long or not
+    /// understood.
     pub(crate) fn is_of_content(&self) -> bool {
         matches!(self.status, Some(400 | 413 | 422))
     }
@@ -87,7 +88,7 @@ impl From<Unavailable> for Refusal {
 }
 
 fn request(address: &Address, body: &Value) -> Result<HttpRequest, Unavailable> {
-    let unfit = || Unavailable::new("the address of notices cannot be called");
+    let unfit = || Unavailable::new("the notification address is not a valid URL");
     let request = http::Request::post(address.expose())
         .header("content-type", "application/json")
         .header("user-agent", concat!("muster/", env!("CARGO_PKG_VERSION")))
@@ -96,8 +97,8 @@ fn request(address: &Address, body: &Value) -> Result<HttpRequest, Unavailable> 
     HttpRequest::try_from(request).map_err(|_| unfit())
 }
 
-/// The beginning of a refusal's body, without the address. No more is read than [`MAX_READ`]: a body
-/// without end would fill the function's memory.
+/// Quotes the start of a refusal's body, without the URL. Reads at most [`MAX_READ`] bytes: an
+/// endless body would fill the function's memory.
 async fn quoted(response: HttpResponse, address: &Address) -> String {
     let (mut body, mut read) = (ByteStream::new(response.into_body()), Vec::new());
     while read.len() < MAX_READ
@@ -115,7 +116,7 @@ mod tests {
     use axum::Router;
     use axum::http::StatusCode;
     use axum::routing::post;
-    use muster_control::causes::with_causes;
+    use muster_domain::causes::with_causes;
     use serde_json::json;
 
     use super::*;
@@ -155,8 +156,8 @@ mod tests {
             let answer = poster.post(&at(path), &json!({})).await;
             told.push(answer.map_err(|refusal| with_causes(&refusal.why).to_string()));
         }
-        let refused = |text: &str| Err(format!("the receiver of notices {text}"));
-        assert_eq!(told, [Ok(()), refused("answers 404: no …here"), refused("answers 302")]);
+        let refused = |text: &str| Err(format!("the notification receiver {text}"));
+        assert_eq!(told, [Ok(()), refused("answered 404: no …here"), refused("answered 302")]);
     }
 
     mod flood;

@@ -1,4 +1,5 @@
-//! Signed requests to AWS's services, for calls that do not earn an SDK. Who sends them has its own HTTP client.
+//! Signed requests to AWS services, for calls that do not justify an SDK. The caller sends them
+//! with its own HTTP client.
 
 use std::time::SystemTime;
 
@@ -10,30 +11,30 @@ use aws_sigv4::http_request::{
 use aws_sigv4::sign::v4;
 use serde_json::Value;
 
-/// Why there is no request.
+/// Why a request cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
-    /// An address or a header that HTTP does not know.
+    /// An invalid URL or header.
     #[error("not a request")]
     Request(#[from] http::Error),
-    /// The parameters of the signature.
+    /// Invalid parameters of the signature.
     #[error("the signature lacks a parameter")]
     Parameters(#[from] v4::signing_params::BuildError),
-    /// The signature.
+    /// The signing failed.
     #[error("the request cannot be signed")]
     Signature(#[from] SigningError),
 }
 
-/// A request that is not signed yet.
+/// An unsigned request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The service, as signatures and addresses name it: `logs`.
+    /// The service's name in signatures and URLs, for example `logs`.
     pub service: String,
-    /// HTTP's method.
+    /// The HTTP method.
     pub method: http::Method,
     /// Path and query.
     pub path: String,
-    /// Headers besides those of the signature.
+    /// Headers, apart from those of the signature.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: String,
@@ -49,7 +50,7 @@ impl Call {
         Self { service: service.to_owned(), method: http::Method::POST, path, headers, body }
     }
 
-    /// An operation of a JSON service, for example `DynamoDB_20120810.PutItem` of `dynamodb`.
+    /// Creates a call of a JSON service, for example `DynamoDB_20120810.PutItem` of `dynamodb`.
     #[must_use]
     pub fn json(service: &str, target: &str, body: &Value) -> Self {
         let kind = format!("application/x-amz-json-{}", json_version(service));
@@ -57,7 +58,7 @@ impl Call {
         Self::post(service, "/".to_owned(), headers, body.to_string())
     }
 
-    /// An operation in the old form: names and values there, XML back.
+    /// Creates a call of a query service: form parameters in the request, XML in the response.
     #[must_use]
     pub fn query(service: &str, fields: &[(&str, &str)]) -> Self {
         let fields: Vec<String> =
@@ -66,7 +67,7 @@ impl Call {
         Self::post(service, "/".to_owned(), vec![("content-type", kind)], fields.join("&"))
     }
 
-    /// An invocation of a Lambda function that waits for its answer.
+    /// Creates a synchronous invocation of a Lambda function.
     #[must_use]
     pub fn invoke(function: &str, payload: &Value) -> Self {
         let path = format!("/2015-03-31/functions/{function}/invocations");
@@ -74,7 +75,7 @@ impl Call {
         Self::post("lambda", path, headers, payload.to_string())
     }
 
-    /// A read of a service that has paths.
+    /// Creates a GET call of a REST service.
     #[must_use]
     pub fn get(service: &str, path: &str) -> Self {
         let (service, path) = (service.to_owned(), path.to_owned());
@@ -82,10 +83,10 @@ impl Call {
         Self { service, method: http::Method::GET, path, headers, body }
     }
 
-    /// The request, signed as of `at`, to a service at an address.
+    /// Returns the request to a service's endpoint, signed at the time `at`.
     ///
     /// # Errors
-    /// When the address is not one.
+    /// If the endpoint is not a valid URL.
     pub fn signed(
         self,
         endpoint: &str,
@@ -123,7 +124,8 @@ impl Call {
     }
 }
 
-/// S3 alone takes a path as it stands, and wants the body's digest as a header.
+/// Returns the signing settings. S3 differs from all other services: it uses the path unchanged,
+/// and requires the body's digest as a header.
 /// Source: docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 fn settings(service: &str) -> SigningSettings {
     let mut settings = SigningSettings::default();
@@ -135,7 +137,7 @@ fn settings(service: &str) -> SigningSettings {
     settings
 }
 
-/// Of the services that are called here, as their models have it.
+/// Returns the JSON protocol version from the service's model, for the services used here.
 fn json_version(service: &str) -> &'static str {
     match service {
         "logs" | "events" | "secretsmanager" | "servicequotas" | "ssm" => "1.1",
@@ -143,7 +145,7 @@ fn json_version(service: &str) -> &'static str {
     }
 }
 
-/// The address of a service in a region.
+/// Returns the endpoint of a service in a region.
 #[must_use]
 pub fn endpoint(service: &str, region: &str) -> String {
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
@@ -158,7 +160,7 @@ pub fn endpoint(service: &str, region: &str) -> String {
     }
 }
 
-/// The region that a request is signed for: IAM and the plan of an account have one in each partition.
+/// Returns the region to sign for: IAM and the Free Tier API have one in each partition.
 /// Source: docs.aws.amazon.com/general/latest/gr/iam-service.html
 #[must_use]
 pub fn signing_region<'a>(service: &str, region: &'a str) -> &'a str {
@@ -171,7 +173,7 @@ pub fn signing_region<'a>(service: &str, region: &'a str) -> &'a str {
     }
 }
 
-/// A text as it stands in a query string.
+/// Percent-encodes a text for a query string.
 #[must_use]
 pub fn encoded(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);

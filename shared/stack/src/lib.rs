@@ -1,6 +1,6 @@
-//! Builds the parts of a function from its configuration.
+//! Creates the components of a function from its configuration.
 //!
-//! The webhook does without this crate: it needs one queue and one secret, and must start fast.
+//! The webhook does not use this crate: it needs one queue and one secret, and must start fast.
 #![warn(missing_docs)]
 
 use anyhow::Context as _;
@@ -10,34 +10,34 @@ use muster_aws::environment::Reader;
 use muster_aws::queue::SqsQueue;
 use muster_aws::table::DynamoTable;
 use muster_control::Settings;
-use muster_control::causes::Cause;
 use muster_control::ports::{SigningSecret, Unavailable};
+use muster_domain::causes::Cause;
 use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore};
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// What every function but the webhook works with.
+/// The components that every function except the webhook uses.
 pub struct Stack {
-    /// Configuration of further AWS clients.
+    /// The configuration for further AWS clients.
     pub config: SdkConfig,
     /// Name, pools and durations.
     pub settings: Settings,
     /// The tables.
     pub table: DynamoTable,
-    /// The queues. A function has the addresses of those that it may send to.
+    /// The queues. A function has the URLs of the queues that it sends to.
     pub queue: SqsQueue,
 }
 
-/// Starts the log, and reads a function's configuration.
+/// Initializes logging and reads a function's configuration.
 ///
 /// # Errors
-/// Every variable that is missing or not valid, at once.
+/// All variables that are missing or invalid.
 pub fn configure<C>(read: impl FnOnce(&mut Reader<'_>) -> C) -> anyhow::Result<C> {
     muster_aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
     Ok(from_env(read)?)
 }
 
 impl Stack {
-    /// The clients of a function.
+    /// Creates the clients of a function.
     pub async fn connect(stack: StackConfig) -> Self {
         let StackConfig { settings, tables, queues } = stack;
         let config = muster_aws::client::load().await;
@@ -46,19 +46,19 @@ impl Stack {
         Self { config, settings, table, queue }
     }
 
-    /// GitHub, with the App's secret read when the first call needs it.
+    /// Creates the GitHub client, which reads the App's secret when the first call needs it.
     ///
     /// # Errors
-    /// When the system has no trusted roots.
+    /// If the system has no trusted roots.
     pub fn github(&self, github: GithubConfig) -> anyhow::Result<App<StoredApp>> {
         let stored = StoredApp { config: self.config.clone(), id: github.app_secret };
         App::new(&muster_github::ClientSettings::default(), stored).context("GitHub client")
     }
 
-    /// GitHub, for the function that sets the App up.
+    /// Creates the GitHub client of the function that sets up the App.
     ///
     /// # Errors
-    /// When the system has no trusted roots.
+    /// If the system has no trusted roots.
     pub fn operated_github(
         &self,
         github: GithubConfig,
@@ -70,7 +70,7 @@ impl Stack {
     }
 }
 
-/// The App's secret and the webhook's, for the function that sets the App up.
+/// The secrets of the App and of the webhook, for the function that sets up the App.
 pub struct OperatedApp {
     app: StoredApp,
     webhook_secret: String,
@@ -103,8 +103,8 @@ impl AppStore for OperatedApp {
     }
 }
 
-/// The App's id and key in Secrets Manager. Read at every need: GitHub's tokens live for an hour, so
-/// that is rare, and a changed key is found at once.
+/// The App's ID and key in Secrets Manager. Read each time they are needed: GitHub's tokens are
+/// valid for an hour, so that is rare, and a changed key is used immediately.
 pub struct StoredApp {
     config: SdkConfig,
     id: String,

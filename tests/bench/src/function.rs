@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
+use muster_aws::clock;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -73,7 +74,7 @@ pub(crate) fn all() -> Vec<Function> {
         Function { binary: "scale-up", ..plain("scale-up, wake-up", &whole_pool()) },
         plain("reaper", TICK),
         // A machine that no record knows yet, and is told to ask again.
-        plain("runner-api", STARTED),
+        Function { profile: "fast", ..plain("runner-api", STARTED) },
         plain("admin", STATUS),
     ]
 }
@@ -94,9 +95,16 @@ fn forged() -> Arc<[u8]> {
     Arc::from(event.to_string().into_bytes())
 }
 
-/// The sample job, as one that the built-in pool serves: its label is the stack's name.
+/// Builds the sample job, queued now and with the stack's name as a label, so that the built-in pool
+/// serves it. A job as old as the sample would wake no pool.
 fn served() -> String {
-    JOBS.replace(r#"\"linux\",\"self-hosted\",\"x64\""#, r#"\"bench\",\"self-hosted\""#)
+    let mut event: Value = serde_json::from_str(JOBS).unwrap_or_default();
+    let body = event["Records"][0]["body"].as_str().unwrap_or_default();
+    let mut message: Value = serde_json::from_str(body).unwrap_or_default();
+    message["event"]["labels"] = json!(["bench", "self-hosted"]);
+    message["event"]["queued_at"] = json!(clock::now().to_string());
+    event["Records"][0]["body"] = json!(message.to_string());
+    event.to_string()
 }
 
 /// The body of a delivery.

@@ -44,6 +44,8 @@ pub struct Queue<B> {
     order: BTreeSet<(Millis, u64)>,
     /// Messages that were received too often.
     pub dead: Vec<B>,
+    /// How often each message that enters was received before: an old one.
+    pub received_before: u32,
     visibility: Millis,
     max_receives: u32,
 }
@@ -56,6 +58,7 @@ impl<B: Clone> Queue<B> {
             messages: BTreeMap::new(),
             order: BTreeSet::new(),
             dead: Vec::new(),
+            received_before: 0,
             visibility,
             max_receives,
         }
@@ -79,9 +82,22 @@ impl<B: Clone> Queue<B> {
         self.order.first().map(|(visible_at, _)| *visible_at)
     }
 
+    /// All messages, hidden ones included.
+    pub fn bodies(&self) -> impl Iterator<Item = &B> {
+        self.messages.values().map(|message| &message.body)
+    }
+
+    /// When each message is seen.
+    pub fn visible_times(&self) -> impl Iterator<Item = Millis> {
+        self.order.iter().map(|(visible_at, _)| *visible_at)
+    }
+
     /// A message arrives, and is seen from then on.
     pub fn enter(&mut self, id: u64, body: B, visible_at: Millis) {
-        self.messages.insert(id, Message { body, receives: 0, received_at: 0, visible_at });
+        self.messages.insert(
+            id,
+            Message { body, receives: self.received_before, received_at: 0, visible_at },
+        );
         self.order.insert((visible_at, id));
     }
 

@@ -3,12 +3,12 @@
 
 use muster_control::ports::{Catalogue, Directory};
 use muster_domain::app::AppSettings;
+use muster_domain::ec2::Arch;
 use muster_domain::ids::{Entity, EntityKind};
-use muster_domain::observation::ProviderError;
-use muster_domain::pool::Arch;
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
 };
+use muster_domain::provider::ProviderError;
 
 use crate::checks;
 

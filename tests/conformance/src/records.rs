@@ -1,13 +1,13 @@
 //! Records to write, by a number that is also the second of their making.
 
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::ec2::{ErrorClass, Make, Market, Override};
+use muster_domain::ec2::{ErrorClass, LaunchError, Make, Market, Override};
 use muster_domain::ids::{InstallationId, JobKey, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, Slot};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, JobEvent, JobStatus, fold};
 use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
-use muster_domain::launch::{Launch, LaunchError, LaunchRequest};
+use muster_domain::launch::{Launch, LaunchRequest};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::{Allocation, Placement};

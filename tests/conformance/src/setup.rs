@@ -1,10 +1,10 @@
 //! How the App is made and set up, as `muster_control::ports::AppSetup` shows it.
 
-use muster_control::hidden::Hidden;
 use muster_control::ports::{
     AppAccount, AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError,
 };
 use muster_domain::app::{AppProblem, KeyProblem, code_mark};
+use muster_domain::hidden::Hidden;
 use muster_domain::time::Seconds;
 
 use crate::checks;

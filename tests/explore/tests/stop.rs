@@ -69,7 +69,7 @@ fn any_order() {
     complete("any order", config, &acts);
 }
 
-/// GitHub refuses our credentials for good, EC2 is down for good: force ends it, and the ledger has
+/// GitHub has rejected the App's credentials for good, EC2 is down for good: force ends it, and the ledger has
 /// the machine.
 #[test]
 #[ignore = "half a million states: make soak"]

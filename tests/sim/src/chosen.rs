@@ -8,7 +8,7 @@ use std::any::type_name;
 
 use muster_control::ports::Write;
 
-use crate::agenda::{Millis, TaskId};
+use crate::agenda::{Millis, SECOND, TaskId};
 use crate::fault::Fault;
 use crate::invocations::Call;
 use crate::world::World;
@@ -22,6 +22,8 @@ pub enum Answer {
     Always(Fault),
     /// The record that this read is about is of another version.
     Unreadable,
+    /// The call arrives when so many hundredths of the invocation's time are over.
+    Late(Millis),
     /// The call is on its way for two seconds, and this happens at their beginning.
     Meanwhile(fn(&mut World)),
 }
@@ -43,6 +45,8 @@ pub struct ChosenAnswers {
     function: &'static str,
     chosen: Option<(usize, Answer)>,
     task: Option<TaskId>,
+    /// When the invocation began, and how long it may take.
+    time: (Millis, Millis),
     /// The call that is being carried out.
     open: Option<usize>,
     /// Its calls so far.
@@ -53,7 +57,7 @@ impl ChosenAnswers {
     /// Of the next invocation whose trace begins with this word. Its calls count from 0.
     #[must_use]
     pub const fn of(function: &'static str, chosen: Option<(usize, Answer)>) -> Self {
-        Self { function, chosen, task: None, open: None, calls: Vec::new() }
+        Self { function, chosen, task: None, time: (0, 0), open: None, calls: Vec::new() }
     }
 
     fn strikes(&mut self, fault: Fault) -> bool {
@@ -68,7 +72,7 @@ impl ChosenAnswers {
                 let first = self.calls.get(call).map(|first| &first.name);
                 chosen == fault && open >= call && first == Some(&self.calls[open].name)
             }
-            Some((_, Answer::Unreadable | Answer::Meanwhile(_))) | None => false,
+            Some((_, Answer::Unreadable | Answer::Late(_) | Answer::Meanwhile(_))) | None => false,
         }
     }
 }
@@ -76,32 +80,37 @@ impl ChosenAnswers {
 impl World {
     /// An invocation begins: the task that runs now.
     pub(crate) fn note_invocation(&mut self, call: &Call) {
-        let (current, name) = (self.current, call.name());
+        let (current, now, name) = (self.current, self.now, call.name());
         if let Some(answers) = &mut self.chosen
             && answers.task.is_none()
             && name.starts_with(answers.function)
         {
             answers.task = current;
+            answers.time = (now, call.time_limit());
         }
     }
 
-    /// A call has been made, by the task that runs now. Its number, if it is one of those, and
-    /// whether it is on its way for longer.
-    pub(crate) fn call_is_made<F>(&mut self, _: &F) -> (Option<usize>, bool) {
-        let current = self.current;
+    /// A call has been made, by the task that runs now. Returns its number, if it is one of those,
+    /// and how much longer than usual it is on its way.
+    pub(crate) fn call_is_made<F>(&mut self, _: &F) -> (Option<usize>, Millis) {
+        let (current, now) = (self.current, self.now);
         let Some(answers) = self.chosen.as_mut().filter(|one| one.task == current) else {
-            return (None, false);
+            return (None, 0);
         };
         let number = answers.calls.len();
         let name = method(type_name::<F>());
         answers.calls.push(MadeCall { name, at: 0, faults: Vec::new() });
-        let Some((call, Answer::Meanwhile(other))) = answers.chosen else {
-            return (Some(number), false);
-        };
-        if call == number {
-            other(self);
+        match answers.chosen {
+            Some((call, Answer::Meanwhile(other))) if call == number => {
+                other(self);
+                (Some(number), 2 * SECOND)
+            }
+            Some((call, Answer::Late(hundredths))) if call == number => {
+                let (begun, limit) = answers.time;
+                (Some(number), (begun + limit * hundredths / 100 - now).max(0))
+            }
+            _ => (Some(number), 0),
         }
-        (Some(number), call == number)
     }
 
     /// The call of this number is carried out, or none any more.

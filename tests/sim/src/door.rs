@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::agenda::{Millis, SECOND};
+use crate::agenda::Millis;
 use crate::executor::{Pause, Sim};
 use crate::world::World;
 
@@ -27,9 +27,9 @@ impl Door {
     /// arrive when its caller is no more.
     pub async fn call<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
         Pause::call(&self.sim).await;
-        let (number, takes_long) = self.sim.world.borrow_mut().call_is_made(&act);
-        if takes_long {
-            Pause::new(&self.sim, 2 * SECOND).await;
+        let (number, longer) = self.sim.world.borrow_mut().call_is_made(&act);
+        if longer > 0 {
+            Pause::new(&self.sim, longer).await;
         }
         self.sim.world.borrow_mut().carry_out(number);
         let answer = act(&mut self.sim.world.borrow_mut());

@@ -210,7 +210,7 @@ faults! {
     OutageZone = "outage_zone",
     /// GitHub is away for minutes.
     OutageGithub = "outage_github",
-    /// GitHub refuses our credentials for minutes.
+    /// GitHub has rejected the App's credentials for minutes.
     OutageCredentials = "outage_credentials",
     /// The tables are away for minutes.
     OutageTable = "outage_table",

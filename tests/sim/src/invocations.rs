@@ -6,21 +6,22 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use futures_util::future::join5;
+use muster_api::{AdminErrorCode, Answer};
 use muster_control::Settings;
-use muster_control::admin::{self, AdminErrorCode, Answer, YamlError};
+use muster_control::admin;
 use muster_control::app_owner::AppOwner;
-use muster_control::causes::Cause;
 use muster_control::context::Context;
-use muster_control::jobs::batch as jobs;
+use muster_control::jobs::batch::JobsBatch;
 use muster_control::jobs::recover::{Recover, RecoveryReport};
 use muster_control::launches::pass::last_call;
 use muster_control::launches::wake_up::WakeUp;
 use muster_control::metrics::Measure;
-use muster_control::ports::{Compute, Github, Queue};
+use muster_control::ports::{self, Compute, Github, Queue};
 use muster_control::reaps::batch::{self, Batch};
 use muster_control::reaps::orphans::{Ledger, LedgerReport};
 use muster_control::reaps::sweep::Sweep;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
+use muster_control::settings_cache::SettingsCache;
 use muster_control::sums::{PriceWatch, RollUp};
 use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::instance::{AfterEnd, Ages, ReportError};
@@ -125,6 +126,15 @@ pub struct ApiCall {
 }
 
 impl World {
+    /// Returns the cached settings of scale-up's environment. A new environment has none, and a deployment
+    /// replaces all environments.
+    fn settings_cache(&mut self, is_cold: bool) -> Rc<SettingsCache> {
+        if is_cold || self.settings_cache.0 != self.deployments {
+            self.settings_cache = (self.deployments, Rc::default());
+        }
+        Rc::clone(&self.settings_cache.1)
+    }
+
     /// The answer to a machine's call is on its way.
     pub fn reply(&mut self, number: u32, reply: Reply) {
         let call = &self.api_calls[number as usize];
@@ -187,8 +197,10 @@ async fn jobs(door: &Door, batch: &[Received]) {
     // drawn after it stays what the timelines have recorded.
     let _ = door.random();
     let settings = &*door.sim.deployed();
-    let pass = jobs::JobsBatch {
+    let cache = &*door.sim.world.borrow_mut().settings_cache(door.cold.get());
+    let pass = JobsBatch {
         context: Context::new(door, door, &(), &(), settings),
+        cache,
         clock: &|| door.now(),
     };
     let report = pass.run(&messages).await;
@@ -223,8 +235,8 @@ async fn launch(door: &Door, batch: &[Received], compute: &impl Compute) {
     acknowledge(door, Which::Launch, &done).await;
 }
 
-fn handed_over<M>(received: &Received, message: M) -> jobs::Received<M> {
-    jobs::Received {
+fn handed_over<M>(received: &Received, message: M) -> ports::Received<M> {
+    ports::Received {
         message,
         id: received.id.to_string(),
         receipt: received.receipt(),
@@ -271,9 +283,10 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 }
 
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
+    let deadline = door.now() + TIME_LIMIT;
     let Some(settings) = &settings(door).await else { return };
     let pass = Sweep { context: Context::new(door, queue, door, &(), settings) };
-    let (begun, deadline) = (door.now(), door.now() + TIME_LIMIT);
+    let begun = door.now();
     let mut report = pass.sweep(begun).await;
     measured(door, || report.measures(settings));
     let orphans = std::mem::take(&mut report.ledger);
@@ -319,7 +332,11 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
         (world.ec2.at(call.machine).id.clone(), Rc::clone(&call.ask))
     };
     let now = door.now();
-    let answer = match look(&door.sim.deployed(), door, &machine).await {
+    let report = match &*ask {
+        Ask::Configuration(_) => None,
+        Ask::Report(report) => Some(report),
+    };
+    let answer = match look(&door.sim.deployed(), door, &machine, report).await {
         Err(denied) => Err(denied),
         Ok((settings, owner)) => {
             let context = Context::new(door, door, &(), github, &settings);
@@ -355,20 +372,20 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
 
 async fn operator(door: &Door, number: u32) {
     let Some(request) = door.sim.world.borrow_mut().order(number) else { return };
-    let yaml =
-        |text: &str| serde_json::from_str(text).map_err(|error| YamlError(Cause::new(error)));
     let context = Context::new(door, door, door, door, &door.sim.settings);
     note(door, || format!("  order: {request}"));
     let told = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, by) = (told("name"), told("by"));
-    let outcome = admin::answer(context, yaml, request, door.now()).await.outcome;
+    let outcome = admin::answer(context, request, door.now()).await.outcome;
     if outcome.as_ref().is_err_and(|error| error.code == AdminErrorCode::Busy) {
         door.sim.world.borrow_mut().check_refusal(&name, &by);
     }
     if let Ok(Answer::ExplainJob(job)) = &outcome {
         let mut world = door.sim.world.borrow_mut();
-        job.explanation.iter().for_each(|line| world.narrate(|| format!("  {line}")));
-        world.explained.clone_from(&job.explanation);
+        let findings = job.findings.iter().map(|finding| finding.message.clone());
+        let lines: Vec<String> = job.explanation.iter().cloned().chain(findings).collect();
+        lines.iter().for_each(|line| world.narrate(|| format!("  {line}")));
+        world.explained = lines;
         return;
     }
     door.sim.world.borrow_mut().narrate(|| {

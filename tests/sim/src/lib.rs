@@ -35,6 +35,7 @@ pub mod schedule;
 pub mod setup;
 pub mod shrink;
 mod stale;
+pub mod summary;
 pub mod table;
 pub mod tally;
 pub mod totals;

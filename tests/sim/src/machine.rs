@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use muster_control::runner_api::MachineReport;
 use muster_domain::agent::{AgentOffer, AgentReport, AgentVersion, TOO_OLD};
+use muster_domain::ec2::Arch;
 use muster_domain::instance::StartReport;
-use muster_domain::pool::Arch;
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
 use crate::ec2::{End, ImageAgent};
@@ -127,7 +127,7 @@ impl Script {
         if refused.is_some() {
             self.pause(2 * SECOND).await;
         }
-        self.leave(refused.unwrap_or(0)).await;
+        self.leave(&name, refused.unwrap_or(0)).await;
     }
 
     /// What it says of its image's agent.
@@ -163,10 +163,11 @@ impl Script {
 
     /// Tells the end, and stays where Muster says so. Whatever the listener ended with: run.sh has
     /// an exit code of its own for a few of its ends alone.
-    async fn leave(&self, code: i32) {
+    async fn leave(&self, name: &str, code: i32) {
         let until = self.now() + ASK_LIMIT;
         loop {
-            match self.report(MachineReport::Exited { code }).await {
+            let runner = name.to_owned();
+            match self.report(MachineReport::Exited { runner, code }).await {
                 Reply::AskAgain(after) if self.now() < until => {
                     self.pause(i64::from(after.0) * SECOND).await;
                 }

@@ -7,10 +7,10 @@ use muster_domain::app::{
     AppFacts, AppProblem, AppSettings, Hook, HookAnswer, Installation, Repositories,
 };
 use muster_domain::ids::{Entity, EntityKind};
-use muster_domain::observation::ProviderError;
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
 };
+use muster_domain::provider::ProviderError;
 
 use crate::door::Door;
 

@@ -116,6 +116,16 @@ impl One {
         self.queue.next_visible()
     }
 
+    /// All messages, hidden ones included.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &Body> {
+        self.queue.bodies().map(AsRef::as_ref)
+    }
+
+    /// When each message is seen.
+    pub(crate) fn visible_times(&self) -> impl Iterator<Item = Millis> {
+        self.queue.visible_times()
+    }
+
     /// Takes up to a batch of visible messages.
     pub fn receive(&mut self, most: u64, now: Millis) -> Vec<Received> {
         let batch = self.queue.receive(most, now).into_iter();
@@ -138,6 +148,13 @@ impl Queues {
             Which::Launch => &mut self.launch,
             Which::Reap => &mut self.reap,
         }
+    }
+
+    /// Messages that are sent from now on have been received so often before.
+    pub const fn age(&mut self, receives: u32) {
+        self.jobs.queue.received_before = receives;
+        self.launch.queue.received_before = receives;
+        self.reap.queue.received_before = receives;
     }
 
     /// How many messages there are in all.
@@ -183,6 +200,7 @@ impl World {
             };
             let visible_at = self.now + delay + late;
             self.queues.sent += 1;
+            self.note_alike(which, &body);
             let id = self.queues.sent;
             self.queues.of(which).queue.enter(id, Rc::clone(&body), visible_at);
             self.poll_by(which, visible_at);

@@ -1,13 +1,13 @@
 //! The App's setup at the simulated GitHub, and the stack's two secrets.
 
 use muster_cloud::github::{AppOwner, GitHubError, HookPatch, Manifest};
-use muster_control::hidden::Hidden;
 use muster_control::ports::{
     AppAccount, AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError,
     MadeApp, SigningSecret, Unavailable,
 };
 use muster_domain::app::{AppProblem, AppSettings, Hook, KeyProblem, check_code, code_mark};
-use muster_domain::observation::ProviderError;
+use muster_domain::hidden::Hidden;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use serde_json::Value;
 

@@ -1,6 +1,9 @@
 //! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
 
+use std::rc::Rc;
+
 use muster_control::metrics::Measure;
+use muster_control::settings_cache::SettingsCache;
 use muster_domain::app::AppFacts;
 use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::job::Job;
@@ -25,6 +28,7 @@ use crate::replay::Drawn;
 use crate::rng::Rng;
 use crate::scenario::{Disturbed, Way};
 use crate::setup::Secrets;
+use crate::summary::Noted;
 use crate::table::{Expiring, Tables};
 use crate::tally::Tally;
 
@@ -73,6 +77,8 @@ pub struct World {
     pub faults_end: Millis,
     /// How often the stack was deployed anew, each time with a new version of its launch template.
     pub deployments: u32,
+    /// The settings that scale-up has cached, and the deployment that cached them.
+    pub(crate) settings_cache: (u32, Rc<SettingsCache>),
     /// What the cloud is like.
     pub cloud_config: CloudConfig,
     /// The tables.
@@ -97,7 +103,7 @@ pub struct World {
     pub ordered: Option<InstanceName>,
     /// Requests of a scenario's operators.
     pub requests: Vec<Option<serde_json::Value>>,
-    /// What the last of them was told of a job.
+    /// The last explanation of a job, with the findings that the command shows below it.
     pub explained: Vec<String>,
     /// Outages.
     pub windows: Vec<Window>,
@@ -118,6 +124,8 @@ pub struct World {
     pub expiring: Vec<Expiring>,
     /// Calls at the doors.
     pub calls: Calls,
+    /// What a summary needs besides.
+    pub(crate) noted: Noted,
     /// Numbers for the report.
     pub tally: Tally,
     /// The task that runs right now.
@@ -194,6 +202,7 @@ impl World {
             violation: None,
             api_calls: Vec::new(),
             deployments: 0,
+            settings_cache: <_>::default(),
             orders: Vec::new(),
             flips: Vec::new(),
             ordered: None,
@@ -208,6 +217,7 @@ impl World {
             kept: None,
             expiring: Vec::new(),
             calls: Calls::default(),
+            noted: Noted::default(),
             tally: Tally::default(),
             current: None,
             wakers: Wakers::default(),
@@ -430,7 +440,7 @@ impl World {
         self.look_at_forced();
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
         let wants_idle = self.checker.pools.iter().any(|pool| pool.idle_wanted() > 0);
-        let is_served = |job: &std::rc::Rc<Stored<Job>>| self.is_served(job);
+        let is_served = |job: &Rc<Stored<Job>>| self.is_served(job);
         let is_quiet = self.tables.is_quiet()
             && self.ec2.live() == 0
             && !self.tables.index.unmatched.values().any(is_served);

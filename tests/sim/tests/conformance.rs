@@ -16,9 +16,9 @@ use muster_conformance::{differences, ec2, github, names, queue, run_all, setup,
 use muster_control::Settings;
 use muster_control::ports::Registrar;
 use muster_domain::app::AppSettings;
+use muster_domain::ec2::Arch;
 use muster_domain::ids::{Entity, EntityKind, InstallationId, InstanceName, MachineId};
 use muster_domain::job::labels::Labels;
-use muster_domain::pool::Arch;
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
 };

@@ -6,6 +6,7 @@
 //! After a change that is meant to change the story: `UPDATE=1 cargo test -p muster-sim --test
 //! scenarios`. It writes the table of regressions on the page as well.
 
+mod outcomes;
 mod page;
 mod stories;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let mut trials = vec![
         Trial::test("every policy is named by a regression", every_policy_is_named),
         Trial::test("the page lists every regression", the_page_lists_every_regression),
+        Trial::test("the outcomes are those of the stories", the_outcomes_are_those_of_the_stories),
     ];
     for naive in PeerPolicy::ALL {
         let name = format!("policy {} can run a job", naive.as_str());
@@ -40,13 +42,19 @@ fn main() -> ExitCode {
                 Trial::test(name, move || breaks(&text, &breakage))
             })),
         }
-        trials.push(Trial::test(name, move || tells_its_story(&path, &text)));
+        trials.push(Trial::test(&name.clone(), move || tells_its_story(&path, &name, &text)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn tells_its_story(path: &Path, text: &str) -> Result<(), Failed> {
-    let timeline = tell(text, None)?;
+fn tells_its_story(path: &Path, name: &str, text: &str) -> Result<(), Failed> {
+    let (timeline, outcome) = tell(text, None)?;
+    let same_outcome = outcomes::compare(name, &outcome);
+    same_timeline(path, text, timeline)?;
+    Ok(same_outcome?)
+}
+
+fn same_timeline(path: &Path, text: &str, timeline: String) -> Result<(), Failed> {
     let beside = path.with_extension("timeline");
     if timeline.lines().count() > MAX_RECORDED {
         return ends_with_a_question(text, &beside);
@@ -109,6 +117,14 @@ fn every_policy_is_named() -> Result<(), Failed> {
         Some(unused) => Err(format!("no scenario names {}", unused.as_str()).into()),
         None => Ok(()),
     }
+}
+
+/// A story that is gone leaves no outcome behind.
+fn the_outcomes_are_those_of_the_stories() -> Result<(), Failed> {
+    let names: Vec<String> = scenarios().into_iter().map(|(_, name, _)| name).collect();
+    Ok(outcomes::belong_to(|name| {
+        name.starts_with(outcomes::PASS) || names.iter().any(|one| one == name)
+    })?)
 }
 
 /// The page that explains the language lists every regression as its file states it.

@@ -1,7 +1,7 @@
-//! The admin function and a few services, called as AWS wants it. Credentials, region and endpoints are found where the
-//! AWS CLI finds them.
+//! A signed HTTP client for the admin function and a few AWS services. Credentials, region and endpoints come from the
+//! same places as for the AWS CLI.
 //!
-//! A handful of calls does not earn SDKs of their own: `aws-sdk-lambda` alone is as large as DynamoDB's.
+//! A few calls do not justify SDKs: `aws-sdk-lambda` alone is as large as DynamoDB's.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,18 +16,18 @@ use muster_cli::failure::Failure;
 use muster_cli::lambda::{Answer, Called, action, invoked, served, stacks};
 use muster_cli::queues::Services;
 use muster_cli::redact;
-use muster_control::causes::with_causes;
+use muster_domain::causes::with_causes;
 use muster_sigv4::{Call, encoded, signing_region};
 use serde_json::Value;
 
+use crate::host::say;
 use crate::http::{client, send};
-use crate::terminal::say;
 
-/// The stack that is asked if none is named.
+/// The default stack name.
 const USUAL_STACK: &str = "muster";
-/// Most pages of a region's functions, of fifty each.
+/// Maximum number of pages when listing a region's functions, of fifty functions each.
 const MAX_PAGES: usize = 40;
-/// How long before their end credentials are asked for again: `watch` may run longer than they hold.
+/// How long before they expire credentials are renewed: `watch` may run longer than they are valid.
 const REFRESHED: Duration = Duration::from_secs(120);
 
 impl Services for Aws {
@@ -36,11 +36,11 @@ impl Services for Aws {
     }
 }
 
-/// A stack that can be asked.
+/// A connection to one stack.
 #[derive(Clone)]
 pub(crate) struct Aws {
     pub(crate) stack: String,
-    /// Whether the person named it.
+    /// Whether the user named the stack.
     is_named: bool,
     profile: Option<String>,
     pub(crate) region: String,
@@ -54,7 +54,7 @@ impl Aws {
     /// Finds credentials and region.
     ///
     /// # Errors
-    /// Which of them is missing.
+    /// Fails if they are missing; the message names the missing one.
     pub(crate) async fn find(global: &Global) -> Result<Self, Failure> {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(client());
         if let Some(profile) = &global.profile {
@@ -85,10 +85,10 @@ impl Aws {
         })
     }
 
-    /// Asks the admin function. If no stack was named and there is but one, it is that one.
+    /// Invokes the admin function. If no stack was named and the region has exactly one, uses that one.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// Fails when there is no answer.
     pub(crate) async fn admin(&mut self, request: &Value) -> Result<Value, Failure> {
         if let Some(answer) = self.try_admin(request).await? {
             return Ok(answer);
@@ -100,10 +100,10 @@ impl Aws {
         }
     }
 
-    /// The stack is not there. If none was named and there is but one, it is that one.
+    /// Switches to the region's only stack after the default one was not found and none was named.
     ///
     /// # Errors
-    /// What there is.
+    /// Lists the stacks that exist.
     pub(crate) async fn other_stack(&mut self) -> Result<(), Failure> {
         let stacks = self.stacks().await;
         if let (false, Some([only])) = (self.is_named, stacks.as_deref()) {
@@ -118,7 +118,7 @@ impl Aws {
         Failure::NoFunction { stack: self.stack.clone(), region: self.region.clone(), stacks }
     }
 
-    /// None: there is no such function.
+    /// Invokes the admin function; `None` if it does not exist.
     async fn try_admin(&mut self, request: &Value) -> Result<Option<Value>, Failure> {
         self.refresh().await?;
         let function = format!("{}-admin", self.stack);
@@ -131,10 +131,10 @@ impl Aws {
         }
     }
 
-    /// Makes calls side by side; their answers stand in the same order.
+    /// Makes calls concurrently. The answers are in the order of the calls.
     ///
     /// # Errors
-    /// When there are no credentials any more.
+    /// Fails when the credentials have expired.
     pub(crate) async fn services(
         &mut self,
         calls: Vec<Call>,
@@ -150,10 +150,10 @@ impl Aws {
         Ok(join_all(answers).await)
     }
 
-    /// What a service keeps, as it is.
+    /// Downloads an object as raw bytes.
     ///
     /// # Errors
-    /// When there is no such thing, or no answer.
+    /// Fails when the object does not exist or the service does not answer.
     pub(crate) async fn object(&mut self, call: Call) -> Result<Vec<u8>, Failure> {
         self.refresh().await?;
         let action = action(&call);
@@ -188,16 +188,16 @@ impl Aws {
         self.tell(|| format!("{}, request {id}, {} bytes", answer.status, answer.body.len()));
     }
 
-    /// Another one for a call beside others, with credentials that hold.
+    /// Returns a copy with renewed credentials, for a concurrent call.
     ///
     /// # Errors
-    /// When there are none any more.
+    /// Fails when the credentials cannot be renewed.
     pub(crate) async fn refreshed(&mut self) -> Result<Self, Failure> {
         self.refresh().await?;
         Ok(self.clone())
     }
 
-    /// Credentials that hold for the next call.
+    /// Renews the credentials if they expire soon.
     async fn refresh(&mut self) -> Result<(), Failure> {
         let soon = SystemTime::now() + REFRESHED;
         if self.credentials.expiry().is_some_and(|end| end < soon) {
@@ -206,7 +206,7 @@ impl Aws {
         Ok(())
     }
 
-    /// What stacks there are; none if that may not be asked.
+    /// Lists the region's stacks; `None` if listing is not permitted.
     async fn stacks(&self) -> Option<Vec<String>> {
         let mut names = Vec::new();
         let mut path = "/2015-03-31/functions/?MaxItems=50".to_owned();
@@ -250,8 +250,8 @@ async fn given(
     })
 }
 
-/// The service's own variable, such as `AWS_ENDPOINT_URL_LAMBDA`; `AWS_ENDPOINT_URL` or the profile's; else the
-/// region's own.
+/// Returns the endpoint: the service's own variable, such as `AWS_ENDPOINT_URL_LAMBDA`; else `AWS_ENDPOINT_URL` or the
+/// profile's; else the region's.
 /// Source: docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 fn endpoint(config: &SdkConfig, service: &str, region: &str) -> String {
     let variable = match service {

@@ -1,27 +1,27 @@
-//! The operator's browser.
+//! Opens the operator's browser.
 //!
-//! All users of a machine can read the arguments of its processes. An address with a secret in it is therefore never an
-//! argument: the browser gets the path of a file that only the operator can read, and that leads on to the address.
+//! All users of a machine can read the arguments of its processes. So an address with a secret in it is never an
+//! argument: the browser opens a file that only the operator can read, and that file redirects to the address.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::ui::random;
+use crate::host::random;
 
-/// Opens a public address. False: there is no browser.
+/// Opens a public address. Returns false if there is no browser.
 pub(crate) fn open(address: &str) -> bool {
     has_display() && open::that_detached(address).is_ok()
 }
 
-/// A file that leads a browser to an address. It is removed when this is dropped.
+/// A file that redirects a browser to an address. Dropping this removes the file.
 pub(crate) struct Handover {
     folder: PathBuf,
 }
 
 impl Handover {
-    /// Opens an address with a secret in it. None: there is no browser.
+    /// Opens an address that contains a secret. Returns `None` if there is no browser.
     pub(crate) fn open(address: &str) -> Option<Self> {
         if !has_display() {
             return None;
@@ -34,7 +34,7 @@ impl Handover {
         open::that_detached(handover.file()).is_ok().then_some(handover)
     }
 
-    /// Writes the file into a new folder. The folder's name cannot be guessed, and one that exists is not used.
+    /// Writes the file into a new folder with an unguessable name. An existing folder is never used.
     fn write(folder: &Path, address: &str) -> Option<Self> {
         let name: String = random::<16>().ok()?.iter().map(|byte| format!("{byte:02x}")).collect();
         let folder = folder.join(format!("muster-{name}"));
@@ -62,10 +62,10 @@ impl Drop for Handover {
     }
 }
 
-/// Whether this session can show a browser. One over SSH to a server cannot, whatever programs are installed there. In
-/// the Windows Subsystem for Linux it is the browser of Windows.
+/// Returns whether this session can show a browser. A session over SSH to a server cannot, whatever is installed there.
+/// The Windows Subsystem for Linux uses the browser of Windows.
 fn has_display() -> bool {
     let names = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"];
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    cfg!(target_os = "macos") || names.iter().any(|name| is_set(&name))
+    cfg!(target_os = "macos") || names.iter().any(|name| is_set(name))
 }

@@ -1,4 +1,4 @@
-//! A program that this one starts, and what it says.
+//! A child process and its output.
 
 use std::io::Read;
 use std::process::{Child as Process, Command, Stdio};
@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 
 use muster_cli::failure::Failure;
 use muster_cli::session::Ended;
-use muster_control::causes::with_causes;
+use muster_domain::causes::with_causes;
 
-/// It ends with this.
+/// A running child process. Dropping this kills it.
 pub(crate) struct Child {
     process: Process,
     said: Arc<Mutex<Vec<u8>>>,
@@ -18,7 +18,7 @@ pub(crate) struct Child {
 
 impl Child {
     /// # Errors
-    /// When there is no such program.
+    /// Fails when the program is not installed.
     pub(crate) fn start(name: &str, command: &mut Command) -> Result<Self, Failure> {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().map_err(|error| not_started(name, &error))?;
@@ -29,12 +29,14 @@ impl Child {
         Ok(Self { process, said, readers })
     }
 
-    /// None while it runs.
+    /// Returns the outcome, or `None` while the program runs.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// Fails when the system cannot report the status.
     pub(crate) fn ended(&mut self) -> Result<Option<Ended>, Failure> {
-        let unknown = |error: std::io::Error| Failure::Unknown(format!("No end is known: {error}"));
+        let unknown = |error: std::io::Error| {
+            Failure::Unknown(format!("Cannot determine whether the program has ended: {error}"))
+        };
         let Some(status) = self.process.try_wait().map_err(unknown)? else { return Ok(None) };
         for reader in self.readers.drain(..) {
             let _ = reader.join();
@@ -51,7 +53,7 @@ impl Drop for Child {
     }
 }
 
-/// Why a program does not run.
+/// Explains why a program could not be started.
 pub(crate) fn not_started(name: &str, error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::NotFound => Failure::Usage(missing(name)),
@@ -61,13 +63,13 @@ pub(crate) fn not_started(name: &str, error: &std::io::Error) -> Failure {
 
 fn missing(name: &str) -> String {
     match name {
-        "aws" => "The AWS CLI is not installed, and it opens the session, with the Session Manager plugin: \
-                  https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html"
+        "aws" => "The AWS CLI is not installed. It opens the session, together with the Session \
+        Manager plugin: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html"
             .to_owned(),
-        "sam" => "The SAM CLI is not installed, and it deploys: pip install aws-sam-cli, or \
-                  https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/install-sam-cli.html"
+        "sam" => "The SAM CLI is not installed. It deploys the stack: pip install aws-sam-cli, or \
+        https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/install-sam-cli.html"
             .to_owned(),
-        name => format!("There is no program {name} here."),
+        name => format!("The program {name} is not installed."),
     }
 }
 

@@ -1,4 +1,5 @@
-//! One HTTP client for AWS and GitHub: the connector that the SDK for credentials has anyway.
+//! The HTTP client for AWS and GitHub. It uses the connector that the credentials SDK already
+//! includes.
 
 use std::time::Duration;
 
@@ -13,30 +14,31 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use muster_cli::failure::Failure;
-use muster_cli::lambda::Answer;
-use muster_control::causes::with_causes;
+use muster_cli::lambda::{self, Answer};
+use muster_domain::causes::with_causes;
+use serde_json::Value;
 
-/// Until a connection stands.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Largest answer, bytes. Lambda's have at most 6 MB and a machine's log a few; a job could put a larger object in that log's
-/// place.
+/// Maximum size of an answer in bytes. Lambda's have at most 6 MB and a machine's log a few MB, but a job could replace
+/// that log with a larger object.
 const MAX_ANSWER: usize = 64 << 20;
-/// The admin function is stopped after a minute.
+/// Time limit for an answer. Lambda stops the admin function after a minute.
 const READ_TIMEOUT: Duration = Duration::from_secs(75);
 
 fn provider() -> Provider {
     Provider::Rustls(CryptoMode::Ring)
 }
 
-/// For the SDK's own calls: SSO, STS, the metadata service.
+/// Returns the client for the SDK's own calls: SSO, STS, the metadata service.
 pub(crate) fn client() -> SharedHttpClient {
     Builder::new().tls_provider(provider()).build_https()
 }
 
-/// Sends a request. `HTTPS_PROXY` and `NO_PROXY` hold, as for the AWS CLI.
+/// Sends a request. Respects `HTTPS_PROXY` and `NO_PROXY` like the AWS CLI.
 ///
 /// # Errors
-/// When there is no answer.
+/// Fails when there is no answer.
 pub(crate) async fn send(request: http::Request<SdkBody>, whose: &str) -> Result<Answer, Failure> {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -84,4 +86,26 @@ pub(crate) async fn send(request: http::Request<SdkBody>, whose: &str) -> Result
         body.extend_from_slice(&part);
     }
     Ok(Answer { body, ..answer })
+}
+
+/// Sends a GET to GitHub. The caller has checked that the address is at the stack's GitHub. As in the GitHub CLI, the
+/// token for github.com is not sent to a server. Redirects are not followed.
+pub(crate) async fn github(address: &str) -> Result<Option<Value>, Failure> {
+    let host = address.split('/').nth(2).unwrap_or_default().to_owned();
+    let names: &[&str] = if host == "api.github.com" || host.ends_with(".ghe.com") {
+        &["GH_TOKEN", "GITHUB_TOKEN"]
+    } else {
+        &["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"]
+    };
+    let mut request = http::Request::get(address)
+        .header("accept", "application/vnd.github+json")
+        .header("user-agent", "muster");
+    if let Some(token) = names.iter().find_map(|name| std::env::var(name).ok()) {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let request = request.body(SdkBody::empty()).map_err(|error| Failure::Unreachable {
+        address: host.clone(),
+        why: with_causes(&error),
+    })?;
+    lambda::github(&host, &send(request, &host).await?)
 }

@@ -1,4 +1,4 @@
-//! The key that ends a watch, and whether a line was typed.
+//! Reads keys from the terminal: the key that ends a watch, and whether a line was typed.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stdin;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-/// What Ctrl-C sends where it is not a signal.
+/// The byte that Ctrl-C sends in raw mode.
 const CTRL_C: u8 = 3;
 
-/// Waits for `q` or Ctrl-C. False: one of them came. None: nobody sits at stdin.
+/// Waits for `q` or Ctrl-C. Returns false if one of them was pressed, and `None` if stdin is not a terminal.
 ///
-/// The terminal hands keys over one by one only while it is waited for, so that a Ctrl-C at any other time ends the
-/// command and leaves the terminal as it was.
+/// Raw mode is on only while this waits. A Ctrl-C at any other time ends the command and leaves the terminal as it was.
 pub(crate) fn wait(time: Duration) -> Option<bool> {
     let before = tcgetattr(stdin()).ok()?;
     let mut by_key = before.clone();
@@ -23,7 +22,7 @@ pub(crate) fn wait(time: Duration) -> Option<bool> {
     Some(!is_ended)
 }
 
-/// Whether a read of stdin would not wait.
+/// Returns whether a read of stdin would return at once.
 pub(crate) fn has_line() -> bool {
     let keyboard = stdin();
     let mut descriptors = [PollFd::new(&keyboard, PollFlags::IN)];

@@ -12,15 +12,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use muster_cli::failure::Failure;
-use muster_control::causes::with_causes;
+use muster_domain::causes::with_causes;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// Maximum number of connections: fewer than the 256 files that a process may open on macOS.
 const CONNECTIONS: usize = 200;
-/// Time for the head of a request. It comes from this machine, or through a tunnel.
+/// Time limit for the head of a request. It comes from this machine, or through a tunnel.
 const HEAD: Duration = Duration::from_secs(3);
-/// Time for the body of a request.
+/// Time limit for the body of a request.
 pub(crate) const BODY: Duration = Duration::from_secs(10);
 /// Time until a failed accept is repeated, such as when the machine has no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Opens a port, any free one unless it is named.
 ///
 /// # Errors
-/// When the port is taken.
+/// Fails when the port is in use.
 pub(crate) async fn listen(port: Option<u16>) -> Result<(TcpListener, u16), Failure> {
     let port = port.unwrap_or_default();
     let failed = |error: std::io::Error| Failure::Unreachable {

@@ -4,23 +4,25 @@ mod aws;
 mod browser;
 mod child;
 mod door;
+mod host;
 mod http;
 mod keys;
 mod loopback;
 mod terminal;
 mod ui;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use clap::Parser as _;
 use muster_cli::args::{Color, Command, Muster};
-use muster_cli::display::{clean_page, escaped_json};
+use muster_cli::display::escaped_json;
 use muster_cli::failure::Failure;
 use muster_cli::page::Screen;
 use muster_cli::session::run;
 
+use crate::host::{print, say};
 use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
                 None => run(args, screen, &mut world).await,
             }
         }),
-        Err(error) => Err(Failure::Unknown(format!("No runtime: {error}"))),
+        Err(error) => Err(Failure::Unknown(format!("Cannot start the async runtime: {error}"))),
     };
     match outcome {
         Ok(text) => {
@@ -50,13 +52,13 @@ fn main() -> ExitCode {
             if json {
                 print(&escaped_json(&format!("{:#}\n", failure.json())));
             }
-            terminal::say(&failure.sentence());
+            say(&failure.sentence());
             ExitCode::from(failure.exit())
         }
     }
 }
 
-/// What the person stops says how far it came.
+/// Runs a command. If the user interrupts it, reports at which stage it stopped.
 async fn stoppable(
     command: &str,
     args: Muster,
@@ -69,25 +71,11 @@ async fn stoppable(
     };
     outcome.map_err(|failure| match failure {
         Failure::Interrupted => {
-            let stage = world.stage.unwrap_or("its beginning");
-            Failure::Ended(format!("Stopped. {command} goes on from \"{stage}\"."))
+            let stage = world.stage.unwrap_or("the beginning");
+            Failure::Ended(format!("Stopped. Run {command} to continue from \"{stage}\"."))
         }
         failure => failure,
     })
-}
-
-/// Writes to stdout, and to a terminal only what it may obey. A reader that has seen enough is not an error:
-/// `muster jobs | head`.
-pub(crate) fn print(text: &str) {
-    match std::io::stdout().is_terminal() {
-        true => write(&clean_page(text)),
-        false => write(text),
-    }
-}
-
-pub(crate) fn write(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn screen(color: Color) -> Screen {

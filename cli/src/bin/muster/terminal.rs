@@ -1,22 +1,20 @@
-//! The world as it is: AWS, GitHub, and the person at the terminal.
+//! The real world: AWS, GitHub and the user at the terminal.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use aws_smithy_types::body::SdkBody;
 use dialoguer::{Confirm, Editor, Input};
 use muster_cli::app::door::Reply;
 use muster_cli::args::Global;
 use muster_cli::display::{clean_lines, clean_page};
 use muster_cli::failure::Failure;
-use muster_cli::lambda;
 use muster_cli::session::{Ended, Visit, World};
 use muster_cli::ui::Serving;
 use muster_cli::words::decoded;
-use muster_control::causes::with_causes;
+use muster_domain::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use serde_json::Value;
@@ -26,28 +24,29 @@ use crate::aws::Aws;
 use crate::browser::{self, Handover};
 use crate::child::{Child, not_started};
 use crate::door::Listener;
-use crate::http::send;
-use crate::{keys, ui};
+use crate::host::{now, say};
+use crate::http::github;
+use crate::{host, keys, ui};
 
 pub(crate) struct Terminal {
     global: Global,
-    /// Looked for when it is first needed: a file is checked without credentials.
+    /// Created on first use: checking a file needs no credentials.
     aws: Option<Aws>,
-    /// Whether the screen was drawn on before.
+    /// Whether the screen was drawn before.
     is_drawn: bool,
     door: Option<Listener>,
-    /// The file that leads the browser to that page.
+    /// The file that redirects the browser to that page.
     handover: Option<Handover>,
     child: Option<Child>,
-    /// What is being done, should the person stop it.
+    /// The current stage, reported if the user interrupts the command.
     pub(crate) stage: Option<&'static str>,
-    /// Whether stdin has come to its end.
+    /// Whether stdin has ended.
     is_mute: bool,
-    /// A Ctrl-C that came while it was held.
+    /// A Ctrl-C that arrived while interrupts were held.
     interrupted: Option<Arc<Notify>>,
 }
 
-/// How often stdin is looked at while a page waits.
+/// How often stdin is polled while a page waits.
 const TYPED: Duration = Duration::from_millis(200);
 
 impl Terminal {
@@ -73,7 +72,7 @@ impl Terminal {
         Ok(self.aws.insert(aws))
     }
 
-    /// A program that finds the account as the AWS CLI does, changed as this command was told.
+    /// Returns a command for a program that uses the same account and region as this command.
     fn command(&self, program: &str, line: &[String]) -> Command {
         let mut command = Command::new(program);
         command.args(line);
@@ -89,7 +88,7 @@ impl Terminal {
         command
     }
 
-    /// A line that was typed, if there is one.
+    /// Returns a typed line, if there is one.
     fn typed(&mut self) -> Option<String> {
         if self.is_mute || !keys::has_line() {
             return None;
@@ -105,46 +104,13 @@ impl Terminal {
     }
 }
 
-/// Writes text to stderr, without anything that a terminal would obey.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", clean_lines(text));
-}
-
-/// The time.
-pub(crate) fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time::from_millis(i64::try_from(since.as_millis()).unwrap_or_default())
-}
-
-/// Nobody is there, or whoever is pressed Ctrl-C.
+/// Maps a prompt error: stdin is no terminal, or the user pressed Ctrl-C.
 fn no_terminal(error: &dialoguer::Error) -> Failure {
     let dialoguer::Error::IO(cause) = error;
     if cause.kind() == std::io::ErrorKind::Interrupted {
         return Failure::Interrupted;
     }
-    Failure::Usage(format!("Nobody could be asked: {}", with_causes(error)))
-}
-
-/// GitHub's answer to a GET. The caller has checked that the address is at the stack's GitHub. The token is that of its kind,
-/// as for the GitHub CLI: the one for github.com goes to no server. Redirects are not followed.
-pub(crate) async fn github(address: &str) -> Result<Option<Value>, Failure> {
-    let host = address.split('/').nth(2).unwrap_or_default().to_owned();
-    let names: &[&str] = if host == "api.github.com" || host.ends_with(".ghe.com") {
-        &["GH_TOKEN", "GITHUB_TOKEN"]
-    } else {
-        &["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"]
-    };
-    let mut request = http::Request::get(address)
-        .header("accept", "application/vnd.github+json")
-        .header("user-agent", "muster");
-    if let Some(token) = names.iter().find_map(|name| std::env::var(name).ok()) {
-        request = request.header("authorization", format!("Bearer {token}"));
-    }
-    let request = request.body(SdkBody::empty()).map_err(|error| Failure::Unreachable {
-        address: host.clone(),
-        why: with_causes(&error),
-    })?;
-    lambda::github(&host, &send(request, &host).await?)
+    Failure::Usage(format!("Cannot prompt: {}", with_causes(error)))
 }
 
 impl World for Terminal {
@@ -202,19 +168,19 @@ impl World for Terminal {
     }
 
     fn print(&mut self, text: &str) {
-        crate::print(text);
+        host::print(text);
     }
 
-    /// Line by line over what stands there: a screen that is cleared first flickers.
+    /// Draws over the old lines, because clearing the screen first flickers.
     fn redraw(&mut self, text: &str) {
         let start = if self.is_drawn { "\u{1b}[H" } else { "\u{1b}[2J\u{1b}[H" };
         self.is_drawn = true;
         let text = clean_page(text);
         let lines: Vec<&str> = text.lines().take(usize::from(self.height())).collect();
-        crate::write(&format!("{start}{}\u{1b}[K\r\n\u{1b}[J", lines.join("\u{1b}[K\r\n")));
+        host::write(&format!("{start}{}\u{1b}[K\r\n\u{1b}[J", lines.join("\u{1b}[K\r\n")));
     }
 
-    /// One less than the screen has: the cursor stands in the last.
+    /// Returns one row less than the screen has: the cursor is in the last one.
     fn height(&self) -> u16 {
         terminal_size::terminal_size().map_or(24, |(_, height)| height.0).saturating_sub(1)
     }
@@ -228,7 +194,7 @@ impl World for Terminal {
                 None => std::future::pending().await,
             }
         };
-        // At a terminal the wait takes the key itself; one that came before stands in the other.
+        // On a terminal the wait reads the key itself; a Ctrl-C that came before is in `interrupted`.
         let left = match keys::wait(time) {
             Some(false) => return false,
             Some(true) => Duration::ZERO,
@@ -251,7 +217,7 @@ impl World for Terminal {
                 }
             }
         });
-        // So that it listens by the time of the next call.
+        // Yields, so that the listener is registered before the next call.
         tokio::task::yield_now().await;
     }
 
@@ -355,6 +321,6 @@ impl World for Terminal {
     }
 
     fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
-        ui::random()
+        host::random()
     }
 }

@@ -1,5 +1,5 @@
-//! The pages of `muster ui`, served on the loopback interface: receives requests, calls the function, and ends when no
-//! page is open any more. The library decides what a page shows and who has access.
+//! Serves the pages of `muster ui` on the loopback interface: receives requests, calls the function, and ends when no
+//! page has been open for a while. The library decides the contents of pages and who has access.
 
 mod answers;
 mod live;
@@ -15,55 +15,55 @@ use muster_cli::failure::Failure;
 use muster_cli::queues;
 use muster_cli::session::{judged, versioned};
 use muster_cli::ui::Serving;
-use muster_cli::ui::door::{Admitted, Door, Knock};
+use muster_cli::ui::assets::HEADERS;
+use muster_cli::ui::door::{Access, Guard, PageRequest};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
 use muster_cli::ui::memory::{Asked, Memory, Question};
-use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 use tokio::sync::{Mutex as Awaited, watch};
 use tokio::time::timeout;
 
 use crate::aws::Aws;
 use crate::browser::Handover;
-use crate::terminal::{now, say};
-use crate::{keys, loopback, print};
+use crate::host::{now, print, random, say};
+use crate::{keys, loopback};
 
-/// How long the pages stay when nobody looks at one.
+/// How long the server runs while no page is open.
 const LEFT_ALONE: Duration = Duration::from_secs(3_600);
-/// How often stdin and that are looked at.
+/// How often stdin and the open pages are checked.
 const LOOK: Duration = Duration::from_millis(200);
-/// A form with a pool file in it.
+/// Maximum size of a form, which may contain a pool file, in bytes.
 const MAX_FORM: usize = 1_024 * 1_024;
 
-/// All that the pages are made of.
+/// The state of the server.
 pub(crate) struct Ui {
     about: About,
     by: Option<String>,
-    door: Mutex<Door>,
+    guard: Mutex<Guard>,
     memory: Mutex<Memory>,
-    /// Counts what was learnt.
+    /// Counts new answers.
     news: watch::Sender<u64>,
     aws: Awaited<Aws>,
     seen_at: Mutex<Instant>,
-    /// The file that leads the browser here, until it has done so.
+    /// The file that redirects the browser here, until it was used.
     handover: Mutex<Option<Handover>>,
 }
 
 /// Serves until Ctrl-C, or until no page was open for an hour.
 ///
 /// # Errors
-/// When the port is taken.
+/// Fails when the port is in use.
 pub(crate) async fn serve(aws: Aws, serving: Serving) -> Result<(), Failure> {
     let Serving { mut about, port, opens, by } = serving;
     let (listener, port) = loopback::listen(port).await?;
-    let mut door = Door::new(port, [random()?, random()?, random()?], about.is_read_only);
-    about.draft = door.draft();
-    let address = door.invite(random()?);
+    let mut guard = Guard::new(port, [random()?, random()?, random()?], about.is_read_only);
+    about.draft = guard.draft();
+    let address = guard.invite(random()?);
     let ui = Arc::new(Ui {
         about,
         by,
-        door: Mutex::new(door),
+        guard: Mutex::new(guard),
         memory: Mutex::default(),
         news: watch::Sender::new(0),
         aws: Awaited::new(aws),
@@ -73,7 +73,7 @@ pub(crate) async fn serve(aws: Aws, serving: Serving) -> Result<(), Failure> {
     ui.invite(&address, opens);
     let serve = |stream| {
         let ui = Arc::clone(&ui);
-        loopback::serve(stream, move |request| meets(Arc::clone(&ui), request))
+        loopback::serve(stream, move |request| handle(Arc::clone(&ui), request))
     };
     tokio::select! {
         () = loopback::accept(listener, serve) => Ok(()),
@@ -82,16 +82,16 @@ pub(crate) async fn serve(aws: Aws, serving: Serving) -> Result<(), Failure> {
     }
 }
 
-/// Judges a request and answers it.
-async fn meets(ui: Arc<Ui>, request: Request<Incoming>) -> Response<Body> {
+/// Checks a request and answers it.
+async fn handle(ui: Arc<Ui>, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let body = match timeout(loopback::BODY, to_bytes(Body::new(body), MAX_FORM)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => return answers::refused(413, "This form is too large."),
-        Err(_) => return answers::refused(408, "This request was not complete in time."),
+        Err(_) => return answers::refused(408, "This request took too long to arrive."),
     };
     let all = |name: &str| texts(&head.headers, name);
-    let mut knock = Knock {
+    let mut request = PageRequest {
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
@@ -101,36 +101,36 @@ async fn meets(ui: Arc<Ui>, request: Request<Incoming>) -> Response<Body> {
         site: all("sec-fetch-site").pop(),
         form: Fields::read(&body),
     };
-    let admitted = ui.door().meets(&knock);
+    let admitted = ui.guard().check(&request);
     if admitted.is_ok() {
         ui.is_seen();
     }
     match admitted {
         Err(refused) => answers::refused(refused.status, refused.why),
-        Ok(Admitted::Enters) => {
+        Ok(Access::Enter) => {
             drop(ui.handover().take());
-            let door = ui.door();
-            answers::entered(&door.cookie(), door.root())
+            let guard = ui.guard();
+            answers::entered(&guard.cookie(), guard.root())
         }
-        Ok(Admitted::Looks) => {
-            let path = ui.door().inside(&knock.path).unwrap_or_default().to_owned();
-            knock.path = path;
-            answers::looks(&ui, &knock).await
+        Ok(Access::View) => {
+            let path = ui.guard().inside(&request.path).unwrap_or_default().to_owned();
+            request.path = path;
+            answers::get(&ui, &request).await
         }
-        Ok(Admitted::Drafts(order)) => answers::asks(&ui, &order).await,
-        Ok(Admitted::Orders(order)) => answers::orders(&ui, &order, &knock.form).await,
+        Ok(Access::Draft(order)) => answers::confirm_order(&ui, &order).await,
+        Ok(Access::Submit(order)) => answers::submit_order(&ui, &order, &request.form).await,
     }
 }
 
-/// The values of a header; `?` for one that is not text, which equals nothing.
+/// Returns the values of a header; `?` for a value that is not text, which equals no valid value.
 fn texts(headers: &HeaderMap, name: &str) -> Vec<String> {
     let all = headers.get_all(name).iter();
     all.map(|value| value.to_str().unwrap_or("?").to_owned()).collect()
 }
 
 impl Ui {
-    fn door(&self) -> MutexGuard<'_, Door> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    fn guard(&self) -> MutexGuard<'_, Guard> {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -141,20 +141,20 @@ impl Ui {
         self.handover.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how to reach the pages. The address with its secret is printed only where it has to be pasted: a terminal keeps
-    /// what it prints.
+    /// Prints how to reach the pages. The address with its secret is printed only if it has to be pasted, because a
+    /// terminal keeps what it prints.
     fn invite(&self, address: &str, opens: bool) {
         if self.handover().is_some() {
-            say(
-                "The pages open in your browser. If they do not, press Enter here for an address to paste. Ctrl-C ends this.",
-            );
+            say("Opening your browser. If it does not open, press Enter for an address to paste. \
+                Press Ctrl-C to stop.");
             return;
         }
         print(&format!("{address}\n"));
         if opens {
-            say("No browser can be opened here.");
+            say("Cannot open a browser here.");
         }
-        say("One browser can open this address, once. Enter prints a new one. Ctrl-C ends this.");
+        say("One browser can open this address, once. Press Enter for a new one, or Ctrl-C to \
+            stop.");
     }
 
     /// Records that a page was read.
@@ -162,13 +162,13 @@ impl Ui {
         *self.seen_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Asks the function.
+    /// Invokes the admin function.
     async fn ask(&self, request: &Value) -> Result<Value, Failure> {
         let mut aws = self.aws.lock().await.refreshed().await?;
         judged(aws.admin(&versioned(request)).await?)
     }
 
-    /// Asks what a page wants to know.
+    /// Queries what a page needs.
     async fn find(&self, question: &Question) -> Result<Value, Failure> {
         match question.asked(now()) {
             Asked::Function(request) => self.ask(&request).await,
@@ -184,14 +184,14 @@ impl Ui {
         }
     }
 
-    /// Sends back what a queue gave up.
+    /// Redrives a dead-letter queue.
     async fn redrive(&self, queue: Dead) -> Result<Value, Failure> {
         let mut aws = self.aws.lock().await.refreshed().await?;
         let stack = aws.stack.clone();
         queues::redriven(&mut aws, &stack, queue).await
     }
 
-    /// Asks what is due of these; the answers come by themselves.
+    /// Starts the queries that are due. Their answers arrive later.
     fn look(self: &Arc<Self>, questions: &[Question]) {
         for question in questions {
             if !self.memory().is_due(question, now()) {
@@ -206,7 +206,7 @@ impl Ui {
         }
     }
 
-    /// Prints a new address on Enter, and ends when no page was open for an hour.
+    /// Prints a new address on Enter, and returns when no page has been open for an hour.
     async fn until_left_alone(&self) -> Result<(), Failure> {
         let mut is_mute = false;
         loop {
@@ -216,24 +216,31 @@ impl Ui {
                 is_mute = !matches!(std::io::stdin().read_line(&mut line), Ok(1..));
                 if !is_mute {
                     drop(self.handover().take());
-                    let address = self.door().invite(random()?);
+                    let address = self.guard().invite(random()?);
                     print(&format!("{address}\n"));
                 }
             }
             let seen_at = *self.seen_at.lock().unwrap_or_else(PoisonError::into_inner);
             if seen_at.elapsed() > LEFT_ALONE {
-                say("No page was open for an hour.");
+                say("Stopped: no page was open for an hour.");
                 return Ok(());
             }
         }
     }
 }
 
-/// Bytes that cannot be guessed.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], Failure> {
-    let mut bytes = [0; N];
-    SystemRandom::new()
-        .fill(&mut bytes)
-        .map_err(|_| Failure::Unknown("The system gives no random bytes.".to_owned()))?;
-    Ok(bytes)
+/// Creates a response with the usual headers, apart from those that are given.
+fn with(
+    status: u16,
+    headers: &[(&str, &str)],
+    kind: &str,
+    body: impl Into<Body>,
+) -> Response<Body> {
+    let mut response = Response::builder().status(status).header("content-type", kind);
+    let is_own = |name: &str| headers.iter().any(|(own, _)| *own == name);
+    let usual = HEADERS.into_iter().filter(|(name, _)| !is_own(name));
+    for (name, value) in headers.iter().copied().chain(usual) {
+        response = response.header(name, value);
+    }
+    response.body(body.into()).unwrap_or_default()
 }

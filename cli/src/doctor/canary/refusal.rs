@@ -1,45 +1,45 @@
-//! EC2's refusal for a missing right, decoded.
+//! Decodes EC2's refusal for a missing permission.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::doctor::{Finding, Group, Wrong, found};
+use crate::doctor::{Check, Group, error, found};
 
-/// What stands before the encoded part.
+/// The text before the encoded part.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonErrors.html
 const MARK: &str = "Encoded authorization failure message:";
-/// No code is shorter.
+/// Minimum length of an encoded part.
 const SHORTEST: usize = 40;
 
-/// The encoded part of EC2's sentence.
+/// Returns the encoded part of EC2's message.
 #[must_use]
 pub fn code(message: &str) -> Option<&str> {
     let behind = message.split_once(MARK)?.1.split_whitespace().next()?;
     (behind.len() >= SHORTEST).then_some(behind)
 }
 
-/// EC2's sentence without it: nobody reads that.
+/// Returns EC2's message without the encoded part, which people cannot read.
 #[must_use]
 pub fn without_code(message: &str) -> &str {
     message.split_once(MARK).map_or(message, |(before, _)| before).trim_end()
 }
 
-/// What the encoded part says.
+/// The decoded part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decoded {
-    /// `RunInstances`.
+    /// For example `RunInstances`.
     pub action: String,
-    /// Its ARN.
+    /// ARN of the resource.
     pub resource: String,
-    /// A statement forbids it; otherwise none allows it.
+    /// Whether a statement denies it. If not, no statement allows it.
     pub is_forbidden: bool,
-    /// The condition keys that were set.
+    /// The condition keys that EC2 set.
     pub keys: BTreeSet<String>,
 }
 
 impl Decoded {
-    /// From `DecodeAuthorizationMessage`.
+    /// Parses the answer to `DecodeAuthorizationMessage`.
     #[must_use]
     pub fn read(answer: &Value) -> Option<Self> {
         let text = answer.pointer("/DecodeAuthorizationMessageResult/DecodedMessage")?.as_str()?;
@@ -57,13 +57,14 @@ impl Decoded {
         })
     }
 
-    /// What EC2 was asked about: `instance`, `network-interface`.
+    /// Returns the resource's type, for example `instance` or `network-interface`.
     fn kind(&self) -> &str {
         let resource = self.resource.splitn(6, ':').nth(5).unwrap_or_default();
         resource.split('/').next().unwrap_or_default()
     }
 
-    /// The condition key that the template asks for of this kind, where EC2 did not set it.
+    /// Returns the condition key that the template requires for this type of resource, if EC2 did
+    /// not set it.
     #[must_use]
     pub fn unset(&self) -> Option<&'static str> {
         let (_, key, ..) = ASKED.iter().find(|(kind, ..)| *kind == self.kind())?;
@@ -71,9 +72,9 @@ impl Decoded {
         (!self.is_forbidden && !is_set).then_some(*key)
     }
 
-    /// Why, and what to do.
+    /// Returns the reason and the fix.
     #[must_use]
-    pub fn findings(&self) -> Vec<Finding> {
+    pub fn findings(&self) -> Vec<Check> {
         let Self { action, resource, is_forbidden, .. } = self;
         let action = action.strip_prefix("ec2:").unwrap_or(action);
         let why = match (is_forbidden, self.unset()) {
@@ -81,31 +82,31 @@ impl Decoded {
             (false, Some(key)) => format!("no statement allows it, and EC2 did not set {key}"),
             (false, None) => "no statement allows it".to_owned(),
         };
-        let wrong = Wrong::error(format!("Decoded: ec2:{action} on {resource}: {why}."));
+        let wrong = error(format!("Decoded: ec2:{action} on {resource}: {why}."));
         let asked = ASKED.iter().find(|(_, key, _)| self.unset() == Some(*key));
         let remedy = match asked {
             Some((_, _, remedy)) => (*remedy).to_owned(),
             None if *is_forbidden => {
-                "what forbids it: a policy of the organization, or a permissions boundary"
-                    .to_owned()
+                "check the organization's policies and the permissions boundaries".to_owned()
             }
-            None => "the policy of the role scale-up, and a permissions boundary".to_owned(),
+            None => "check the scale-up role's policy and its permissions boundary".to_owned(),
         };
-        found(Group::Canary, "refusal", vec![wrong.remedy(remedy)])
+        found(Group::Canary, "refusal", vec![wrong.fix(remedy)])
     }
 }
 
-/// Condition keys that the template asks for, each with its resource, and what to do where EC2 does not set it.
+/// Condition keys that the template requires, each with its type of resource and the fix if EC2
+/// does not set it.
 const ASKED: [(&str, &str, &str); 2] = [
     (
         "instance",
         "ec2:LaunchTemplate",
-        "take the ArnEquals of the statement MachinesAreTaggedAndFromOurTemplate out of template.yaml and deploy",
+        "remove the ArnEquals of the statement MachinesAreTaggedAndFromOurTemplate from template.yaml and deploy",
     ),
     (
         "network-interface",
         "ec2:Subnet",
-        "take the Condition of the statement NetworkInterfacesAreInOurSubnets out of template.yaml and deploy",
+        "remove the Condition of the statement NetworkInterfacesAreInOurSubnets from template.yaml and deploy",
     ),
 ];
 

@@ -1,15 +1,15 @@
-//! What is known of a canary, while it is under way and in the end.
+//! The facts about a canary, while it runs and at its end.
 
-use muster_control::admin::answers::{OrderedCanary, ShownInstance};
+use muster_api::answers::{OrderedCanary, ShownInstance};
 use muster_domain::time::Time;
 use serde::Serialize;
 
 use super::refusal::Decoded;
 use super::settled::Row;
 use super::{Course, Shown, StepAt, steps};
-use crate::doctor::{Fact, Finding, Group, Level, unasked};
+use crate::doctor::{Check, Fact, Group, Level, unasked};
 
-/// A canary under way, and what is known of it.
+/// A canary that is being followed.
 pub struct Watched {
     pub ordered: OrderedCanary,
     pub shown: ShownInstance,
@@ -17,9 +17,9 @@ pub struct Watched {
     pub machine: Option<Shown>,
     /// When GitHub first showed its agent connected.
     pub online_at: Option<Time>,
-    /// GitHub showed it otherwise.
+    /// Whether GitHub showed it as not connected.
     pub is_offline: bool,
-    /// How many of its steps were told.
+    /// Number of steps that were printed.
     pub told: usize,
 }
 
@@ -30,48 +30,48 @@ impl Watched {
     }
 }
 
-/// What came of it.
+/// The result of a canary.
 pub struct Report {
     pub watched: Watched,
     pub course: Course,
-    pub checks: Vec<Finding>,
+    pub checks: Vec<Check>,
     pub rows: [Row; 4],
     pub evidence: Evidence,
-    /// How its end stands.
+    /// The result of its delete.
     pub end: End,
 }
 
-/// What became of the order to end it.
+/// The result of a canary's delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// It is gone.
+    /// The instance is deleted.
     Gone,
-    /// No machine is there, and the record goes by itself.
+    /// It has no machine, and the reaper closes its record.
     Nothing,
-    /// It was ordered, and takes longer than it is waited for.
+    /// The delete takes longer than this command waits.
     Ordered,
-    /// A job runs on it: it is left alone.
+    /// A job runs on it, so it is not deleted.
     Busy,
-    /// Deletes are switched off.
+    /// Deletes are paused.
     Held,
 }
 
-/// All of it; nothing where it went well.
+/// Evidence about a failure; empty after a success.
 #[derive(Default)]
 pub struct Evidence {
-    /// EC2's refusal, where it has a part that is to be decoded.
+    /// EC2's decoded refusal, if it has an encoded part.
     pub decoded: Option<Fact<Decoded>>,
     /// The last lines of its console.
     pub console: Option<Fact<Vec<String>>>,
-    /// What is wrong with the network.
-    pub network: Vec<Finding>,
+    /// The problems of the network.
+    pub network: Vec<Check>,
 }
 
 impl Evidence {
-    /// As checks.
+    /// Returns the evidence as checks.
     #[must_use]
-    pub fn findings(&self) -> Vec<Finding> {
+    pub fn findings(&self) -> Vec<Check> {
         let mut all = match &self.decoded {
             Some(Ok(decoded)) => decoded.findings(),
             Some(Err(unknown)) => vec![unasked(Group::Canary, "refusal", unknown)],

@@ -1,4 +1,4 @@
-//! What a canary settles of "What only AWS can show" (infra/README.md), row by row.
+//! What a canary shows about each row of "What only AWS can show" (infra/README.md).
 
 use muster_domain::ec2::Market;
 use muster_domain::instance::Instance;
@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::refusal::Decoded;
 
-/// What became of a question.
+/// The answer to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// It is as it was assumed.
+    /// As assumed.
     Yes,
-    /// It is not.
+    /// Not as assumed.
     No,
     /// This canary does not show it.
     Open,
@@ -23,16 +23,17 @@ pub enum Answer {
 /// A row of that list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// As it stands there.
+    /// Its text in infra/README.md.
     pub what: &'static str,
     pub answer: Answer,
     pub sentence: &'static str,
 }
 
-/// The code of a Spot role that may not be made.
+/// EC2's error code if it is not allowed to create the Spot role.
 const NO_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 
-/// Each row that one machine can show. `spot`: whether EC2 calls it that, where it may be asked.
+/// Returns each row that one machine can answer. `spot`: whether EC2 reports it as Spot; `None` if
+/// it could not be queried.
 #[must_use]
 pub fn rows(
     one: &Instance,
@@ -49,35 +50,35 @@ pub fn rows(
         } else if unset == Some(key) {
             Row { what, answer: Answer::No, sentence: no }
         } else {
-            Row { what, answer: Answer::Open, sentence: "Nothing was launched." }
+            Row { what, answer: Answer::Open, sentence: "No machine was launched." }
         }
     };
     let is_spot = spot.unwrap_or(request.market == Market::Spot);
     let (role, role_said) = match (came, is_spot) {
-        (true, true) => (Answer::Yes, "EC2 sold a Spot machine: the role is there."),
-        (_, false) => (Answer::Open, "It was bought on demand."),
+        (true, true) => (Answer::Yes, "EC2 launched a Spot machine: the role exists."),
+        (_, false) => (Answer::Open, "It is an on-demand machine."),
         (false, true) if code == NO_ROLE => (
             Answer::No,
-            "EC2 may not make it: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+            "EC2 is not allowed to create it: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
         ),
-        (false, true) => (Answer::Open, "Nothing was launched."),
+        (false, true) => (Answer::Open, "No machine was launched."),
     };
     let (image, image_said) = match (&request.image, came) {
-        (Some(Image::Id(_)), _) => (Answer::Open, "The pool names its image by its id."),
-        (_, true) => (Answer::Yes, "EC2 took the image that its parameter names."),
-        (_, false) => (Answer::Open, "Nothing was launched."),
+        (Some(Image::Id(_)), _) => (Answer::Open, "The pool names its image by ID."),
+        (_, true) => (Answer::Yes, "EC2 used the image in its parameter."),
+        (_, false) => (Answer::Open, "No machine was launched."),
     };
     [
         key(
             "ec2:LaunchTemplate under CreateFleet",
             "ec2:LaunchTemplate",
-            "The role, as the template has it, starts machines of this stack's launch template alone; one started.",
+            "The template's role can start only machines of this stack's launch template; one started.",
             "EC2 does not set it, so no launch is allowed.",
         ),
         key(
             "ec2:Subnet of a network interface",
             "ec2:Subnet",
-            "The role, as the template has it, makes interfaces in the stack's subnets alone; one was made.",
+            "The template's role can create interfaces only in the stack's subnets; one was created.",
             "EC2 does not set it, so no launch is allowed.",
         ),
         Row { what: "The Spot role", answer: role, sentence: role_said },

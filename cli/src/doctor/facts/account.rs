@@ -1,26 +1,26 @@
-//! The account, whatever stacks are in it.
+//! The AWS account, with all its stacks.
 
 use serde_json::Value;
 
 use super::{Fact, text};
 
-/// All of it.
+/// Facts about the account.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// Whose credentials these are.
+    /// The identity of the credentials.
     pub caller: Fact<Caller>,
     pub concurrency: Fact<Concurrency>,
-    /// The quota of standard machines on demand, vCPUs.
+    /// Quota of standard On-Demand machines, in vCPUs.
     pub on_demand: Fact<f64>,
-    /// The same of Spot.
+    /// Quota of standard Spot machines, in vCPUs.
     pub spot: Fact<f64>,
-    /// Whether there is the role that EC2's Spot works with.
+    /// Whether EC2's service-linked role for Spot exists.
     pub spot_role: Fact<bool>,
-    /// Whether it is on the free plan.
+    /// Whether the account is on the free plan.
     pub free_plan: Fact<bool>,
 }
 
-/// Who asks.
+/// The identity of the credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     pub account: String,
@@ -28,7 +28,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// From `GetCallerIdentity`.
+    /// Parses the answer to `GetCallerIdentity`.
     #[must_use]
     pub fn read(answer: &Value) -> Self {
         let result = &answer["GetCallerIdentityResult"];
@@ -36,17 +36,17 @@ impl Caller {
     }
 }
 
-/// How many functions run at once.
+/// Lambda's concurrent executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Concurrency {
-    /// At most, of the whole account in this region.
+    /// Limit of the account in this region.
     pub most: u64,
-    /// Of these, what no function has reserved.
+    /// The part of the limit that no function has reserved.
     pub free: u64,
 }
 
 impl Concurrency {
-    /// From `GetAccountSettings`.
+    /// Parses the answer to `GetAccountSettings`.
     #[must_use]
     pub fn read(answer: &Value) -> Self {
         let number = |name: &str| answer["AccountLimit"][name].as_u64().unwrap_or_default();
@@ -56,8 +56,9 @@ impl Concurrency {
         }
     }
 
-    /// What a new stack reserves for its webhook: a tenth of what is free, 100 at most. None where the
-    /// account is too small: Lambda keeps 100 for functions without a reserve.
+    /// Returns the concurrency that a new stack reserves for its webhook: a tenth of the free part,
+    /// 100 at most. `None` if the account is too small: Lambda keeps 100 for functions without a
+    /// reservation.
     /// Source: docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
     #[must_use]
     pub fn for_webhook(self) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! What machines are made of: types, images, the launch template.
+//! What machines are launched from: types, images, the launch template.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,29 +7,29 @@ use serde_json::Value;
 
 use super::{Fact, text};
 
-/// All of it.
+/// Facts about machines.
 #[derive(Clone, Debug)]
 pub struct Machines {
     /// The stack's launch template.
     pub template: Fact<Template>,
-    /// Types of the pools, each in the zones that have it.
+    /// The pools' types, each with the zones that offer it.
     pub offers: Fact<BTreeSet<(String, String)>>,
-    /// The parameters of images that are there, with what they hold.
+    /// The image parameters that exist, with their values.
     pub parameters: Fact<BTreeMap<String, String>>,
-    /// The images that are there.
+    /// The images that exist.
     pub images: Fact<Vec<FoundImage>>,
 }
 
-/// A launch template, as far as a pool may say otherwise.
+/// The fields of a launch template that a pool can override.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     pub image: Image,
-    /// The device of its disk.
+    /// Device name of its disk.
     pub device: Option<String>,
 }
 
 impl Template {
-    /// From `DescribeLaunchTemplateVersions`.
+    /// Parses the answer to `DescribeLaunchTemplateVersions`.
     #[must_use]
     pub fn read(answer: &Value) -> Option<Self> {
         let data = answer.pointer("/launchTemplateVersionSet/0/launchTemplateData")?;
@@ -47,18 +47,18 @@ impl Template {
     }
 }
 
-/// From `DescribeInstanceTypeOfferings`, by zone.
+/// Parses the answer to `DescribeInstanceTypeOfferings`, by zone.
 #[must_use]
 pub fn offers(answer: &Value) -> BTreeSet<(String, String)> {
     let all = answer["instanceTypeOfferingSet"].as_array().into_iter().flatten();
     all.map(|one| (text(one, "instanceType"), text(one, "location"))).collect()
 }
 
-/// From `GetParameters`.
+/// Parses the answer to `GetParameters`.
 #[must_use]
 pub fn parameters(answer: &Value) -> BTreeMap<String, String> {
     let all = answer["Parameters"].as_array().into_iter().flatten();
-    // As it was asked for: `name:3` is answered as its name and the rest.
+    // The name as requested: the answer splits `name:3` into name and selector.
     all.map(|one| (text(one, "Name") + &text(one, "Selector"), text(one, "Value"))).collect()
 }
 
@@ -66,16 +66,16 @@ pub fn parameters(answer: &Value) -> BTreeMap<String, String> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundImage {
     pub id: String,
-    /// `available`.
+    /// For example `available`.
     pub state: String,
-    /// `x86_64`, `arm64`.
+    /// `x86_64` or `arm64`.
     pub arch: String,
-    /// The device that it boots from.
+    /// The root device.
     pub root: String,
 }
 
 impl FoundImage {
-    /// From `DescribeImages`.
+    /// Parses the answer to `DescribeImages`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let one = |one: &Value| Self {

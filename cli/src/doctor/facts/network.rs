@@ -1,4 +1,4 @@
-//! The network that machines are in, as EC2 shows it.
+//! The machines' network, as reported by EC2.
 
 use std::net::Ipv4Addr;
 
@@ -8,13 +8,13 @@ use super::{Deployed, Fact, text};
 
 /// An address of GitHub's. Source: api.github.com/meta (`140.82.112.0/20`)
 pub const GITHUB: Ipv4Addr = Ipv4Addr::new(140, 82, 121, 6);
-/// Where it listens.
+/// Its port.
 pub const HTTPS: u16 = 443;
 
-/// All of it.
+/// Facts about the network.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// What the stack was given.
+    /// The stack's network parameters.
     pub given: Given,
     pub subnets: Fact<Vec<Subnet>>,
     pub tables: Fact<Vec<RouteTable>>,
@@ -23,23 +23,23 @@ pub struct Network {
     pub endpoints: Fact<Vec<Endpoint>>,
     /// Whether AWS's own resolver answers in the VPC.
     pub resolves: Fact<bool>,
-    /// Those of the machines.
+    /// The machines' security groups.
     pub groups: Fact<Vec<SecurityGroup>>,
 }
 
-/// The parameters of the stack about its network.
+/// The stack's network parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     pub vpc: String,
     pub subnets: Vec<String>,
-    /// None: the stack's own.
+    /// Security groups. Empty means the stack's own.
     pub groups: Vec<String>,
     /// `yes`, `no`, or `subnet`: each subnet's own setting.
     pub public_ip: String,
 }
 
 impl Given {
-    /// From the stack's parameters.
+    /// Reads the stack's parameters.
     #[must_use]
     pub fn read(deployed: &Deployed) -> Self {
         let parameter = |name: &str| deployed.parameters.get(name).cloned().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Given {
     }
 }
 
-/// The elements of a list in an answer.
+/// Returns the elements of a list in an answer.
 fn all<'a>(answer: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
     answer[list].as_array().into_iter().flatten()
 }
@@ -71,14 +71,14 @@ pub struct Subnet {
     pub id: String,
     pub vpc: String,
     pub zone: String,
-    /// Addresses that are not taken.
+    /// Number of free addresses.
     pub free: u64,
-    /// Whether machines get a public address by themselves.
+    /// Whether machines get a public address automatically.
     pub gives_public_ip: bool,
 }
 
 impl Subnet {
-    /// From `DescribeSubnets`.
+    /// Parses the answer to `DescribeSubnets`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let one = |one: &Value| Self {
@@ -92,30 +92,30 @@ impl Subnet {
     }
 }
 
-/// A route table, as far as it leads out.
+/// A route table's default route and its subnets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTable {
     pub id: String,
     pub vpc: String,
-    /// Whether it is that of subnets that name none.
+    /// Whether this is the VPC's main table, which applies to subnets without one.
     pub is_main: bool,
-    /// Subnets that name it.
+    /// Subnets that are associated with it.
     pub subnets: Vec<String>,
-    /// The route to GitHub: the default route, where none is narrower.
+    /// The route to GitHub: the most specific one that matches.
     pub out: Option<Route>,
 }
 
-/// A route that leads out.
+/// A route to the internet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// `igw-…`, `nat-…`, or something else.
+    /// Its target: `igw-…`, `nat-…`, or something else.
     pub to: String,
-    /// It leads to what is gone.
+    /// Whether its target no longer exists.
     pub is_dead: bool,
 }
 
 impl RouteTable {
-    /// From `DescribeRouteTables`.
+    /// Parses the answer to `DescribeRouteTables`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         const TARGETS: [&str; 7] = [
@@ -157,14 +157,14 @@ impl RouteTable {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nat {
     pub id: String,
-    /// `available`.
+    /// For example `available`.
     pub state: String,
-    /// Why it failed.
+    /// The reason why it failed.
     pub why: String,
 }
 
 impl Nat {
-    /// From `DescribeNatGateways`.
+    /// Parses the answer to `DescribeNatGateways`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let one = |one: &Value| Self {
@@ -180,24 +180,24 @@ impl Nat {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
     pub id: String,
-    /// The subnets that it holds for.
+    /// The subnets that it applies to.
     pub subnets: Vec<String>,
-    /// In the order in which they are asked.
+    /// Its rules, in the order in which they are evaluated.
     pub entries: Vec<AclEntry>,
 }
 
-/// A rule of one.
+/// A rule of a network ACL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AclEntry {
     pub number: u32,
-    /// Of what leaves the subnet, or of what comes.
+    /// Whether the rule is for outbound traffic.
     pub is_out: bool,
     pub allows: bool,
     pub traffic: Traffic,
 }
 
 impl Acl {
-    /// From `DescribeNetworkAcls`.
+    /// Parses the answer to `DescribeNetworkAcls`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let entry = |one: &Value| {
@@ -222,7 +222,7 @@ impl Acl {
         all(answer, "networkAclSet").map(one).collect()
     }
 
-    /// Whether it lets TCP of that address and port through: the first rule that fits decides.
+    /// Returns whether it allows TCP to this address and port: the first rule that matches decides.
     #[must_use]
     pub fn lets(&self, is_out: bool, address: Ipv4Addr, port: u16) -> bool {
         let mut fits = self.entries.iter().filter(|entry| entry.is_out == is_out);
@@ -231,7 +231,7 @@ impl Acl {
     }
 }
 
-/// TCP of some addresses and ports.
+/// TCP traffic of a range of addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
     pub network: (Ipv4Addr, u32),
@@ -245,7 +245,7 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// None: it is not about TCP, or not about these addresses.
+    /// Returns `None` if the rule is not about TCP over IPv4.
     fn read(protocol: &str, ports: Option<(u16, u16)>, network: &str) -> Option<Self> {
         let every = (0, u16::MAX);
         let ports = match protocol {
@@ -257,7 +257,7 @@ impl Traffic {
         Some(Self { network: (address.parse().ok()?, length.parse().ok()?), ports })
     }
 
-    /// Whether this is some of it.
+    /// Returns whether this address and port are in the range.
     #[must_use]
     pub fn has(&self, address: Ipv4Addr, port: u16) -> bool {
         let (network, length) = self.network;
@@ -271,14 +271,14 @@ impl Traffic {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
     pub id: String,
-    /// `com.amazonaws.us-east-1.execute-api`.
+    /// For example `com.amazonaws.us-east-1.execute-api`.
     pub service: String,
-    /// It takes the service's usual names over.
+    /// Whether it answers for the service's public names.
     pub private_dns: bool,
 }
 
 impl Endpoint {
-    /// From `DescribeVpcEndpoints`.
+    /// Parses the answer to `DescribeVpcEndpoints`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let one = |one: &Value| Self {
@@ -290,18 +290,18 @@ impl Endpoint {
     }
 }
 
-/// A security group, as far as it lets out.
+/// A security group's outbound rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecurityGroup {
     pub id: String,
     pub vpc: String,
     pub out: Vec<Traffic>,
-    /// It lets out to a list of addresses that is not looked at.
+    /// Whether a rule allows traffic to a prefix list, whose addresses are not checked.
     pub to_lists: bool,
 }
 
 impl SecurityGroup {
-    /// From `DescribeSecurityGroups`.
+    /// Parses the answer to `DescribeSecurityGroups`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {
         let traffic = |rule: &Value| -> Vec<Traffic> {

@@ -1,5 +1,5 @@
-//! What AWS says of a canary that went wrong: why it refused, what the machine printed, and how its
-//! subnet leads out.
+//! Evidence about a failed canary: why EC2 refused it, its console output, and its subnet's route
+//! to the internet.
 
 use muster_domain::ids::MachineId;
 use muster_domain::instance::console_text;
@@ -13,13 +13,13 @@ use crate::doctor::canary::refusal::{self, Decoded};
 use crate::doctor::canary::report::{Evidence, Watched};
 use crate::doctor::facts::network::Given;
 use crate::doctor::network::of_network;
-use crate::doctor::{Fact, Finding, Group, Unknown, unasked};
+use crate::doctor::{Check, Fact, Group, Unknown, unasked};
 use crate::failure::Failure;
 
-/// How many of its last lines are shown.
+/// Number of console lines that are shown.
 const LINES: usize = 15;
 
-/// Which machine it is.
+/// Returns the call that describes the machine.
 pub(super) fn machine(id: &MachineId) -> Call {
     ec2("DescribeInstances", &[("InstanceId.1", id.as_str())])
 }
@@ -61,7 +61,7 @@ impl<W: World> Session<'_, W> {
         Ok(Some(answer.and_then(|answer| Decoded::read(&answer).ok_or_else(odd))))
     }
 
-    /// What the reaper has kept, or what stands there now.
+    /// Returns the console output that the reaper stored, or else the current one.
     async fn console(&mut self, watched: &Watched) -> Result<Fact<Vec<String>>, Failure> {
         let one = &watched.shown.instance;
         let text = match (&one.console, one.machine()) {
@@ -81,7 +81,7 @@ impl<W: World> Session<'_, W> {
         let call = |fields: &[(&str, &str)]| ec2("GetConsoleOutput", fields);
         let latest = call(&[("InstanceId", id.as_str()), ("Latest", "true")]);
         let answer = match self.call(latest).await {
-            // Machines that are not on Nitro show what EC2 stored last.
+            // For machines that are not on Nitro, EC2 returns only the stored output.
             Err(Failure::Service { code, .. }) if code == "UnsupportedOperation" => {
                 self.fact_of(call(&[("InstanceId", id.as_str())])).await?
             }
@@ -98,7 +98,7 @@ impl<W: World> Session<'_, W> {
         }))
     }
 
-    async fn network_of_stack(&mut self) -> Result<Vec<Finding>, Failure> {
+    async fn network_of_stack(&mut self) -> Result<Vec<Check>, Failure> {
         let stack = self.world.stack().await?;
         let fields = [
             ("Action", "DescribeStacks"),

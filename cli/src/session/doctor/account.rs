@@ -1,16 +1,17 @@
-//! What is asked about the account.
+//! Queries the account.
 
 use muster_sigv4::Call;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Answer, fact, next};
 use crate::doctor::Fact;
 use crate::doctor::account::QUOTAS;
+use crate::doctor::facts::Unknown;
 use crate::doctor::facts::account::{Account, Caller, Concurrency};
 use crate::failure::Failure;
 
-/// As [`read`] reads the answers.
-pub(super) fn calls() -> Vec<Call> {
+/// Returns the calls whose responses [`read`] reads.
+pub(in crate::session) fn calls() -> Vec<Call> {
     let quota = |code: &&str| {
         let body = json!({ "ServiceCode": "ec2", "QuotaCode": code });
         Call::json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota", &body)
@@ -30,20 +31,21 @@ pub(super) fn calls() -> Vec<Call> {
     calls
 }
 
-pub(super) fn read(answers: &mut impl Iterator<Item = Answer>) -> Account {
+pub(in crate::session) fn read(answers: &mut impl Iterator<Item = Answer>) -> Account {
     let caller = fact(next(answers), |answer| Caller::read(&answer));
     let concurrency = fact(next(answers), |answer| Concurrency::read(&answer));
     let spot_role = role(next(answers));
     let mut quota = || {
-        let value = |answer: Value| answer["Quota"]["Value"].as_f64().unwrap_or_default();
-        fact(next(answers), value)
+        // Without a value, the quota is unknown, not zero.
+        let nothing = || Unknown::NoAnswer("the response has no quota".to_owned());
+        fact(next(answers), |answer| answer["Quota"]["Value"].as_f64())?.ok_or_else(nothing)
     };
     let (on_demand, spot) = (quota(), quota());
     let free_plan = plan(next(answers));
     Account { caller, concurrency, on_demand, spot, spot_role, free_plan }
 }
 
-/// An account from before there were plans has none.
+/// Reads the account's plan. Accounts from before plans existed have no plan.
 fn plan(answer: Answer) -> Fact<bool> {
     match answer {
         Err(failure) if failure.is_missing() => Ok(false),

@@ -1,4 +1,5 @@
-//! `--deep`: CloudFormation compares every resource with the template, and takes its time for that.
+//! `--deep`: has CloudFormation compare every resource with the template, which takes a minute or
+//! two.
 
 use muster_domain::time::Seconds;
 use muster_sigv4::Call;
@@ -9,11 +10,11 @@ use crate::doctor::facts::Drifted;
 use crate::doctor::{Fact, Unknown};
 use crate::failure::Failure;
 
-/// Between two looks.
+/// Time between two checks.
 const LOOKS: Seconds = Seconds(3);
-/// Most looks: five minutes.
+/// Maximum number of checks: five minutes.
 const MOST: usize = 100;
-/// Most pages of what differs.
+/// Maximum number of pages of differences.
 const PAGES: usize = 20;
 
 fn call(action: &str, fields: &[(&str, &str)]) -> Call {
@@ -62,7 +63,7 @@ impl<W: World> Session<'_, W> {
         Ok(Ok(found))
     }
 
-    /// Waits until it is done.
+    /// Waits until the comparison is complete.
     async fn compared(&mut self, id: &str) -> Result<Fact<()>, Failure> {
         const STATUS: &str = "DescribeStackDriftDetectionStatus";
         let late = || Ok(Err(Unknown::NoAnswer("CloudFormation is not done yet".to_owned())));
@@ -78,7 +79,7 @@ impl<W: World> Session<'_, W> {
                         return late();
                     }
                 }
-                // Some resources could not be compared; the others were.
+                // Some resources could not be compared, but the others were.
                 "DETECTION_FAILED" if of("StackDriftStatus").is_empty() => {
                     return Ok(Err(Unknown::NoAnswer(of("DetectionStatusReason").to_owned())));
                 }

@@ -1,5 +1,5 @@
-//! What is asked about types and images. An image stands behind a parameter, and that one in the
-//! launch template, so these are asked one after another.
+//! Queries types and images. The launch template names a parameter that contains the image, so
+//! these queries depend on each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::doctor::machines::may_read;
 use crate::doctor::{Fact, Unknown};
 use crate::failure::Failure;
 
-/// Most parameters of one call.
+/// Maximum number of parameters per call.
 const PARAMETERS: usize = 10;
 
-/// The launch template, and where the pools' types are.
+/// Returns the calls for the launch template and for the zones of the pools' types.
 pub(super) fn calls(deployed: &Deployed, pools: &[Pool]) -> [Call; 2] {
     let template = deployed.outputs.get("LaunchTemplateId").map_or("", String::as_str);
     let types: BTreeSet<&str> =
@@ -38,7 +38,7 @@ pub(super) fn calls(deployed: &Deployed, pools: &[Pool]) -> [Call; 2] {
     ]
 }
 
-/// What they were answered.
+/// Reads their answers.
 pub(super) fn read(answers: &mut impl Iterator<Item = Answer>) -> Machines {
     let template = fact(next(answers), |answer| Template::read(&answer)).and_then(|template| {
         template.ok_or_else(|| {
@@ -49,7 +49,7 @@ pub(super) fn read(answers: &mut impl Iterator<Item = Answer>) -> Machines {
     Machines { template, offers, parameters: Ok(BTreeMap::new()), images: Ok(Vec::new()) }
 }
 
-/// Where they were not asked for.
+/// Returns the facts if the calls could not be made.
 pub(super) fn unknown(unknown: &Unknown) -> Machines {
     let unknown = || unknown.clone();
     Machines {
@@ -61,7 +61,7 @@ pub(super) fn unknown(unknown: &Unknown) -> Machines {
 }
 
 impl<W: World> Session<'_, W> {
-    /// Looks the images up that the pools and the template name.
+    /// Looks up the images that the pools and the template name.
     pub(super) async fn look_up_images(
         &mut self,
         machines: &mut Machines,
@@ -98,7 +98,7 @@ impl<W: World> Session<'_, W> {
             .asked_of_aws(vec![ec2(
                 "DescribeImages",
                 &[("image-id", &ids)],
-                // Of others' images EC2 hides those that they call out of date, and boots them.
+                // EC2 hides deprecated images of other accounts, but still launches them.
                 &[("IncludeDeprecated", "true")],
             )])
             .await?;

@@ -1,4 +1,4 @@
-//! What EC2 is asked about the network.
+//! Queries the network.
 
 use muster_sigv4::Call;
 
@@ -7,8 +7,8 @@ use crate::doctor::facts::network::{
     Acl, Endpoint, Given, Nat, Network, RouteTable, SecurityGroup, Subnet,
 };
 
-/// An operation of EC2's, with filters: a name and its values. What a filter does not find is left
-/// out, where an id that is not there would fail the whole call.
+/// Returns an EC2 call with filters: a name and its values. A filter that matches nothing returns
+/// an empty list; an ID that does not exist would fail the whole call.
 pub(super) fn ec2(action: &str, filters: &[(&str, &[String])], fields: &[(&str, &str)]) -> Call {
     let mut all: Vec<(String, &str)> =
         vec![("Action".to_owned(), action), ("Version".to_owned(), "2016-11-15")];
@@ -24,7 +24,7 @@ pub(super) fn ec2(action: &str, filters: &[(&str, &[String])], fields: &[(&str, 
     Call::query("ec2", &all)
 }
 
-/// As [`read`] reads the answers.
+/// Returns the calls whose answers [`read`] reads.
 pub(in crate::session) fn calls(given: &Given, stack: &str) -> [Call; 7] {
     let vpc: &[String] = std::slice::from_ref(&given.vpc);
     let own = [stack.to_owned()];

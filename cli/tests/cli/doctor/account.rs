@@ -1,7 +1,7 @@
 //! The account: what it allows, for the pools of a stack and for one that is not deployed yet.
 
 use muster_cli::doctor::facts::account::{Account, Caller, Concurrency};
-use muster_cli::doctor::{Facts, Finding, Group, Unknown, findings};
+use muster_cli::doctor::{Check, Facts, Group, Unknown, checks};
 use muster_domain::pool::{MarketPolicy, Pool};
 
 use super::{deployed, may_not, running, told};
@@ -101,8 +101,8 @@ fn a_quota_is_judged_by_what_the_pools_want() {
     for row in rows {
         let mut facts = super::well();
         row(&mut facts);
-        let all = findings(&facts);
-        let own: Vec<Finding> = all.into_iter().filter(|one| one.group == Group::Account).collect();
+        let all = checks(&facts);
+        let own: Vec<Check> = all.into_iter().filter(|one| one.group == Group::Account).collect();
         assert_eq!((own.len(), super::lines(&own).as_str()), (4, ""));
     }
 }

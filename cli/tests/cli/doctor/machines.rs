@@ -1,9 +1,10 @@
 //! Types and images, of the built-in pool and of pools that say otherwise.
 
 use muster_cli::doctor::facts::machines::{FoundImage, Machines, Template, offers, parameters};
-use muster_cli::doctor::{Facts, findings};
+use muster_cli::doctor::{Facts, checks};
 use muster_cli::xml;
-use muster_domain::pool::{Arch, Disk, Image, Pool, Requirements};
+use muster_domain::ec2::Arch;
+use muster_domain::pool::{Disk, Image, Pool, Requirements};
 use serde_json::{Value, json};
 
 use super::{lines, may_not, running, told};
@@ -184,6 +185,6 @@ fn only_what_machines_boot_is_judged() {
     for row in rows {
         let mut facts = super::well();
         row(&mut facts);
-        assert_eq!(lines(&findings(&facts)), "");
+        assert_eq!(lines(&checks(&facts)), "");
     }
 }

@@ -1,6 +1,6 @@
 //! Access to the pages. Each row is a request that differs in one thing from one that is let in.
 
-use muster_cli::ui::door::{Admitted, Door, ENTER, Knock};
+use muster_cli::ui::door::{Access, ENTER, Guard, PageRequest};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::order::Order;
 
@@ -8,8 +8,8 @@ const PORT: u16 = 49_213;
 /// Path, session and key.
 const SECRETS: [[u8; 32]; 3] = [[3; 32], [1; 32], [2; 32]];
 
-fn door() -> Door {
-    Door::new(PORT, SECRETS, false)
+fn guard() -> Guard {
+    Guard::new(PORT, SECRETS, false)
 }
 
 /// The secret path.
@@ -18,49 +18,49 @@ fn root() -> String {
 }
 
 /// From a browser that was let in.
-fn knock(method: &str, path: &str) -> Knock {
-    let cookie = door().cookie();
+fn request(method: &str, path: &str) -> PageRequest {
+    let cookie = guard().cookie();
     let (pair, _) = cookie.split_once(';').expect("attributes");
-    Knock {
+    PageRequest {
         method: method.to_owned(),
         path: if path == ENTER { path.to_owned() } else { root() + path },
         hosts: vec![format!("127.0.0.1:{PORT}")],
         cookies: vec![format!("other=1; {pair}")],
-        ..Knock::default()
+        ..PageRequest::default()
     }
 }
 
 /// A form of an order, as its page sends it.
-fn order() -> Knock {
+fn order() -> PageRequest {
     let form = |token: &str| {
         Fields::read(format!("name=small-l0-0&reason=moving&token={token}").as_bytes())
     };
     let order = Order::read("force", &form("")).expect("an order");
-    Knock {
+    PageRequest {
         origins: vec![format!("http://127.0.0.1:{PORT}")],
         site: Some("same-origin".to_owned()),
-        form: form(&door().token(&order)),
-        ..knock("POST", "/do/force")
+        form: form(&guard().token(&order)),
+        ..request("POST", "/do/force")
     }
 }
 
 /// A page on another port of this machine: the browser sends no cookie outside the secret path.
-fn foreign_page(knock: &mut Knock) {
-    knock.site = Some("same-site".to_owned());
-    knock.origins = vec!["http://127.0.0.1:8000".to_owned()];
-    knock.cookies.clear();
+fn foreign_page(request: &mut PageRequest) {
+    request.site = Some("same-site".to_owned());
+    request.origins = vec!["http://127.0.0.1:8000".to_owned()];
+    request.cookies.clear();
 }
 
 /// A program of another user knows the port, from the list of connections.
-fn other_user(knock: &mut Knock) {
+fn other_user(request: &mut PageRequest) {
     let knows_none = |path: &str| path.replace(&root(), "");
-    knock.path = knows_none(&knock.path);
-    (knock.site, knock.cookies) = (None, Vec::new());
+    request.path = knows_none(&request.path);
+    (request.site, request.cookies) = (None, Vec::new());
 }
 
 #[test]
 fn the_cookie_goes_to_the_secret_path_alone() {
-    let cookie = door().cookie();
+    let cookie = guard().cookie();
     assert_eq!(
         cookie,
         format!("muster-{PORT}={}; HttpOnly; SameSite=Strict; Path={}", "01".repeat(32), root())
@@ -78,7 +78,7 @@ fn the_cookie_goes_to_the_secret_path_alone() {
 
 #[test]
 fn whoever_looks_has_the_cookie_and_comes_to_our_own_address() {
-    type Change = fn(&mut Knock);
+    type Change = fn(&mut PageRequest);
     let rows: [(&str, Change, u16); 30] = [
         ("a page", |_| (), 200),
         ("its head", |k| k.method = "HEAD".into(), 200),
@@ -141,17 +141,17 @@ fn whoever_looks_has_the_cookie_and_comes_to_our_own_address() {
         ("an order by GET", |k| k.path = root() + "/do/force", 200),
     ];
     for (what, change, status) in rows {
-        let mut knock = knock("GET", "/machines");
-        change(&mut knock);
-        let met = door().meets(&knock);
+        let mut request = request("GET", "/machines");
+        change(&mut request);
+        let met = guard().check(&request);
         assert_eq!(met.map_or_else(|refused| refused.status, |_| 200), status, "{what}");
     }
 }
 
 #[test]
 fn whoever_orders_brings_back_the_form_that_was_shown() {
-    type Change = fn(&mut Knock);
-    let of = |k: &mut Knock, form: &str| {
+    type Change = fn(&mut PageRequest);
+    let of = |k: &mut PageRequest, form: &str| {
         let token = k.form.get("token").unwrap_or_default().to_owned();
         k.form = Fields::read(format!("{form}&token={token}").as_bytes());
     };
@@ -180,14 +180,14 @@ fn whoever_orders_brings_back_the_form_that_was_shown() {
         ("to a page", |k| k.path = root() + "/machines", 404),
     ];
     for (what, change, status) in rows {
-        let mut knock = order();
-        change(&mut knock);
-        let met = door().meets(&knock);
+        let mut request = order();
+        change(&mut request);
+        let met = guard().check(&request);
         assert_eq!(met.map_or_else(|refused| refused.status, |_| 200), status, "{what}");
     }
     let mut another = order();
     of(&mut another, "name=small-l0-1&reason=moving");
-    assert_eq!(door().meets(&another).map_err(|refused| refused.status), Err(403));
+    assert_eq!(guard().check(&another).map_err(|refused| refused.status), Err(403));
 }
 
 /// Each order that a page gives, as its form sends it.
@@ -215,61 +215,60 @@ const ORDERS: [(&str, &str); 17] = [
 fn a_form_orders_what_was_shown_and_nothing_else() {
     for (index, (action, fields)) in ORDERS.into_iter().enumerate() {
         let order = Order::read(action, &Fields::read(fields.as_bytes())).expect("an order");
-        let token = door().token(&order);
+        let token = guard().token(&order);
         for (other, (action, fields)) in ORDERS.into_iter().enumerate() {
-            let knock = Knock {
+            let request = PageRequest {
                 form: Fields::read(format!("{fields}&reason=moving&token={token}").as_bytes()),
-                ..knock("POST", &format!("/do/{action}"))
+                ..request("POST", &format!("/do/{action}"))
             };
-            let met = door().meets(&knock).map_err(|refused| refused.status);
-            let wanted =
-                if other == index { Ok(Admitted::Orders(order.clone())) } else { Err(403) };
+            let met = guard().check(&request).map_err(|refused| refused.status);
+            let wanted = if other == index { Ok(Access::Submit(order.clone())) } else { Err(403) };
             assert_eq!(met, wanted, "{action} {fields} with the form of {order:?}");
-            let foreign = Knock { site: Some("cross-site".to_owned()), ..knock.clone() };
-            assert_eq!(door().meets(&foreign).map_err(|refused| refused.status), Err(403));
-            let mut read_only = Door::new(PORT, SECRETS, true);
-            assert_eq!(read_only.meets(&knock).map_err(|refused| refused.status), Err(404));
+            let foreign = PageRequest { site: Some("cross-site".to_owned()), ..request.clone() };
+            assert_eq!(guard().check(&foreign).map_err(|refused| refused.status), Err(403));
+            let mut read_only = Guard::new(PORT, SECRETS, true);
+            assert_eq!(read_only.check(&request).map_err(|refused| refused.status), Err(404));
         }
     }
 }
 
 #[test]
 fn a_draft_has_a_token_and_is_no_order() {
-    let mut knock = order();
-    knock.path = root() + "/confirm/apply";
-    let status = |knock: &Knock| door().meets(knock).map_err(|refused| refused.status);
-    knock.form = Fields::read(b"file=pools%3A+%5B%5D%0D%0A&token=00");
-    assert_eq!(status(&knock), Err(403));
-    let draft = door().draft();
-    knock.form = Fields::read(format!("file=pools%3A+%5B%5D%0D%0A&token={draft}").as_bytes());
+    let mut request = order();
+    request.path = root() + "/confirm/apply";
+    let status = |request: &PageRequest| guard().check(request).map_err(|refused| refused.status);
+    request.form = Fields::read(b"file=pools%3A+%5B%5D%0D%0A&token=00");
+    assert_eq!(status(&request), Err(403));
+    let draft = guard().draft();
+    request.form = Fields::read(format!("file=pools%3A+%5B%5D%0D%0A&token={draft}").as_bytes());
     let apply = Order::Apply { file: "pools: []\n".to_owned() };
-    assert_eq!(status(&knock), Ok(Admitted::Drafts(apply)));
-    knock.path = root() + "/do/apply";
-    assert_eq!(status(&knock), Err(403));
+    assert_eq!(status(&request), Ok(Access::Draft(apply)));
+    request.path = root() + "/do/apply";
+    assert_eq!(status(&request), Err(403));
 }
 
 #[test]
 fn read_only_has_no_orders() {
-    let mut door = Door::new(PORT, SECRETS, true);
-    assert_eq!(door.meets(&order()).map_err(|refused| refused.status), Err(404));
-    assert_eq!(door.meets(&knock("GET", "/")), Ok(Admitted::Looks));
+    let mut guard = Guard::new(PORT, SECRETS, true);
+    assert_eq!(guard.check(&order()).map_err(|refused| refused.status), Err(404));
+    assert_eq!(guard.check(&request("GET", "/")), Ok(Access::View));
 }
 
 #[test]
 fn an_address_lets_one_browser_in() {
-    let mut door = door();
+    let mut guard = guard();
     let enter = |address: &str| {
         let (_, entry) = address.split_once('?').expect("an entry");
-        Knock { cookies: Vec::new(), query: entry.to_owned(), ..knock("GET", ENTER) }
+        PageRequest { cookies: Vec::new(), query: entry.to_owned(), ..request("GET", ENTER) }
     };
-    let first = enter(&door.invite([3; 32]));
-    let second = enter(&door.invite([4; 32]));
-    let mut status = |knock: &Knock| door.meets(knock).map_err(|refused| refused.status);
+    let first = enter(&guard.invite([3; 32]));
+    let second = enter(&guard.invite([4; 32]));
+    let mut status = |request: &PageRequest| guard.check(request).map_err(|refused| refused.status);
     assert_eq!(status(&first), Err(403), "another one was printed since");
-    assert_eq!(status(&Knock { query: String::new(), ..second.clone() }), Err(403));
-    let of = |site: &str| Knock { site: Some(site.to_owned()), ..second.clone() };
+    assert_eq!(status(&PageRequest { query: String::new(), ..second.clone() }), Err(403));
+    let of = |site: &str| PageRequest { site: Some(site.to_owned()), ..second.clone() };
     assert_eq!(status(&of("same-site")), Err(403), "a page on another port");
     // What browsers call the file that leads here.
-    assert_eq!(status(&of("cross-site")), Ok(Admitted::Enters));
+    assert_eq!(status(&of("cross-site")), Ok(Access::Enter));
     assert_eq!(status(&second), Err(403), "it is used up");
 }

@@ -1,5 +1,5 @@
 //! The pages of `muster ui`: what they show, who is let in, and the program that serves them.
 
 mod door;
-mod pages;
+pub(crate) mod pages;
 mod served;

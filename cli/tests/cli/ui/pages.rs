@@ -5,6 +5,7 @@ use muster_cli::ui::confirm::{self, Given};
 use muster_cli::ui::done::{self, Done};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
+use muster_cli::ui::go::{self, Way};
 use muster_cli::ui::memory::{Memory, Question};
 use muster_cli::ui::order::Order;
 use muster_cli::ui::page::Page;
@@ -17,7 +18,7 @@ use crate::fake::NOW;
 use crate::github::{installed, tested, with};
 use crate::{compare, drawn, recorded};
 
-fn about() -> About {
+pub(crate) fn about() -> About {
     About {
         stack: "ci".to_owned(),
         region: "us-east-1".to_owned(),
@@ -89,7 +90,7 @@ fn overview() -> Value {
     for field in ["cooldowns", "switched", "app", "entities", "orphans"] {
         answer.as_object_mut().expect("fields").remove(field);
     }
-    answer["wants"] = recorded("overview")["wants"].clone();
+    answer["findings"] = recorded("overview")["findings"].clone();
     answer
 }
 
@@ -189,7 +190,7 @@ fn a_list_is_narrowed_and_has_an_end() {
     let rows = |address: &str| {
         let page = page(address);
         let html = render(&page, &known(&page, many), &about(), NOW);
-        let rows: Vec<&str> = html.split("<tr><th scope=\"row\">").skip(1).collect();
+        let rows: Vec<&str> = html.split("<tr><th class=\"free\" scope=\"row\">").skip(1).collect();
         let first = rows.first().and_then(|row| row.split("<bdi>").nth(1)?.split("</bdi>").next());
         (rows.len(), first.unwrap_or_default().to_owned())
     };
@@ -434,11 +435,61 @@ fn a_delete_that_github_holds_up_has_a_way_without_it() {
             answer
         });
         let html = render(&page, &memory, &about(), NOW);
-        assert!(html.contains("Evidence for its end"), "{html}");
+        assert!(html.contains("Evidence for the delete"), "{html}");
         html.contains("/confirm/bypass?name=small-l0-0")
     };
     assert!(offered("unauthorized"));
     assert!(!offered("provider"));
+}
+
+#[test]
+fn the_search_field_finds_pools_jobs_and_machines() {
+    let mut memory = Memory::default();
+    for question in go::QUESTIONS {
+        assert!(memory.is_due(&question, NOW));
+        memory.learn(&question, Ok(answer(&question)), NOW);
+    }
+    for (text, address) in [
+        ("gpu", "/pools/gpu"),
+        (" default ", "/pools/default"),
+        ("984223540044", "/jobs/447080009/984223540044"),
+        ("447080002/984223540003", "/jobs/447080002/984223540003"),
+        ("default-4kq7v2-0-1", "/machines/default-4kq7v2-0-1"),
+        ("i-0b2f6dcfdb79386ac", "/machines/i-0b2f6dcfdb79386ac"),
+        ("acme/ml", "/jobs?q=acme%2Fml"),
+        ("Train", "/jobs?q=Train"),
+        ("m7i-flex", "/machines?q=m7i-flex"),
+        ("ended-l0-0", "/machines/ended-l0-0"),
+        ("", "/"),
+    ] {
+        let found = match go::way(text, &memory, "github.com") {
+            Way::To(page) => page.address(),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(found, address, "{text}");
+    }
+}
+
+/// A pool's own switch has no effect while the stack's is off.
+#[test]
+fn a_pools_page_offers_the_switch_that_is_off() {
+    let offered = |of_stack: Value, of_pool: Value| {
+        let page = page("/pools/default");
+        let memory = known(&page, |mut answer| {
+            if answer["pools"][0]["max"].is_number() {
+                answer["switches"]["launches"] = of_stack.clone();
+                answer["pools"][0]["launches_off"] = of_pool.clone();
+            }
+            answer
+        });
+        let html = render(&page, &memory, &about(), NOW);
+        let link = html.split("href=\"/confirm/").find(|link| link.contains("what="));
+        link.and_then(|link| link.split('"').next()).expect("a link").to_owned()
+    };
+    let off = || json!({ "since": NOW, "by": "mira", "reason": "new network", "until": null });
+    assert_eq!(offered(Value::Null, Value::Null), "pause?what=default");
+    assert_eq!(offered(Value::Null, off()), "resume?what=default");
+    assert_eq!(offered(off(), off()), "resume?what=launches");
 }
 
 #[test]
@@ -473,8 +524,26 @@ fn an_order_wants_a_reason_and_a_name_where_something_may_be_lost() {
     let force = order("force", "name=small-l0-0");
     assert!(given("old image", "").check(&plain).is_ok());
     assert!(given(" old ", "").check(&plain).is_err());
-    assert!(given("old image", "small-l0-0").check(&force).is_ok());
-    assert!(given("old image", "small-l0-1").check(&force).is_err());
+    assert!(given("fives", "").check(&plain).is_ok());
+    assert!(given("four", "").check(&plain).is_err());
+    for action in ["force", "kill", "bypass"] {
+        let grave = order(action, "name=small-l0-0");
+        for (typed, is_right) in [
+            ("small-l0-0", true),
+            (" small-l0-0 ", true),
+            ("small-l0-1", false),
+            ("small-l0", false),
+            ("small-l0-0-1", false),
+            ("SMALL-L0-0", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                given("old image", typed).check(&grave).is_ok(),
+                is_right,
+                "{action} {typed:?}"
+            );
+        }
+    }
     assert!(given("old", "small-l0-0").check(&force).is_err());
 }
 
@@ -507,7 +576,7 @@ fn without_an_answer_the_last_one_stays_with_its_age() {
     memory.learn(&Question::Overview, Err(failure.clone()), NOW);
     let html = render(&page, &memory, &about(), NOW);
     for told in
-        ["3 s old", "No newer answer since", "ci-admin did not answer in time.", "Wants you"]
+        ["3 s old", "No update since", "ci-admin did not answer in time.", "Needs attention"]
     {
         assert!(html.contains(told), "{told}: {html}");
     }
@@ -561,7 +630,7 @@ fn a_report_stands_by_itself() {
         memory.learn(&question, Ok(answer(&question)), NOW);
     }
     let html = report::page(7, &memory, &about(), NOW);
-    for told in ["Wants you", "Wait until the first step", "Costs, ", "Pools", "<style>"] {
+    for told in ["Needs attention", "Wait until the first step", "Costs, ", "Pools", "<style>"] {
         assert!(html.contains(told), "{told}");
     }
     for other in ["<script", " href=\"", "src=", "/confirm/"] {

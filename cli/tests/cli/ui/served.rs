@@ -137,7 +137,7 @@ fn a_browser_that_was_let_in_looks_and_orders() {
     ] {
         assert!(head.contains(told), "{told}: {head}");
     }
-    assert!(page.contains("Wants you"), "{page}");
+    assert!(page.contains("Needs attention"), "{page}");
     for attribute in ["href=\"", "src=\"", "action=\""] {
         for own in page.split(attribute).skip(1).filter(|own| own.starts_with('/')) {
             assert!(own.starts_with(served.root()), "outside of the secret path: {own:.80}");
@@ -163,7 +163,7 @@ fn a_browser_that_was_let_in_looks_and_orders() {
         |reason: &str| format!("token={token}&name=small-l0-0&reason={reason}&typed=small-l0-0");
     let post = format!("{cookie}content-type: application/x-www-form-urlencoded\r\n");
     let (status, _, page) = served.send("POST", "/do/force", &post, &form("why"));
-    assert!(status == 422 && page.contains("Say why"), "{status}: {page}");
+    assert!(status == 422 && page.contains("Give a reason"), "{status}: {page}");
     let ours = |request: &String| {
         request.contains("\"action\":\"delete\"") && request.contains("\"dry_run\":false")
     };

@@ -1,4 +1,4 @@
-//! Deliveries as the gateway hands them over, a secret, and a queue that remembers.
+//! Deliveries from the gateway, a secret, and a queue that records messages.
 
 use std::cell::RefCell;
 
@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use muster_aws::secrets::SecretError;
 use muster_aws::signature;
-use muster_control::causes::Cause;
 use muster_control::ports::{Queue, QueueError, Unavailable};
+use muster_domain::causes::Cause;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
 use muster_webhook::{Answer, Event, Signatures, Webhook};
@@ -21,18 +21,18 @@ pub(crate) const PREVIOUS: &str = "the-secret-before-the-current-one-of-the-app"
 pub(crate) const QUEUED: &str =
     include_str!("../../../../events/payloads/workflow_job.queued.json");
 
-/// The value of `X-Hub-Signature-256`.
+/// Returns the value of `X-Hub-Signature-256`.
 pub(crate) fn sign(secret: &str, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length");
     mac.update(body);
     format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
 }
 
-/// A delivery in the making.
+/// A builder of deliveries.
 #[derive(Clone)]
 pub(crate) struct Knock {
     pub(crate) headers: Vec<(String, String)>,
-    /// As it stands in the gateway's event.
+    /// The body as in the gateway's event.
     pub(crate) body: String,
     pub(crate) base64: bool,
 }
@@ -53,7 +53,7 @@ impl Knock {
         Self { headers, body: body.to_owned(), base64: false }
     }
 
-    /// Replaces a header, whatever its case.
+    /// Replaces a header, in any case.
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self = self.without(name);
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -69,14 +69,15 @@ impl Knock {
         self.header("x-hub-signature-256", value)
     }
 
-    /// The same bytes, as the gateway sends what it takes for binary.
+    /// Encodes the body as the gateway does for binary data.
     pub(crate) fn encoded(mut self) -> Self {
         self.body = STANDARD.encode(&self.body);
         self.base64 = true;
         self
     }
 
-    /// The gateway's event. Written by hand: a map of JSON values cannot hold two equal names.
+    /// Returns the gateway's event. Written manually, because a map of JSON values cannot have two
+    /// equal names.
     pub(crate) fn json(&self) -> String {
         let headers: Vec<String> = self
             .headers
@@ -96,7 +97,7 @@ impl Knock {
     }
 }
 
-/// Secrets that are known, or none.
+/// Known secrets, or none.
 pub(crate) struct Secrets(pub(crate) Result<Vec<&'static str>, SecretError>);
 
 /// Secrets Manager does not answer.
@@ -116,7 +117,7 @@ impl Signatures for Secrets {
     }
 }
 
-/// A queue that takes everything, or nothing.
+/// A queue that accepts every message, or none.
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(crate) messages: RefCell<Vec<JobsMessage>>,
@@ -159,7 +160,7 @@ pub(crate) fn webhook() -> Webhook<Secrets, Taken> {
     Webhook { signatures: Secrets(Ok(vec![CURRENT, PREVIOUS])), queue: Taken::default() }
 }
 
-/// What a delivery leads to: the answer, and how many messages the queue has.
+/// Handles a delivery; returns the response and the number of queued messages.
 pub(crate) fn handle(webhook: &Webhook<Secrets, Taken>, knock: &Knock) -> (Answer, usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let answer = runtime.block_on(webhook.handle(&knock.event(), NOW));

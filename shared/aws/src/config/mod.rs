@@ -1,4 +1,4 @@
-//! What each function is configured with, read from its environment before the first event.
+//! The configuration of each function, read from its environment before the first event.
 
 mod variables;
 
@@ -12,18 +12,18 @@ use crate::environment::{ConfigError, Reader};
 use crate::queue::QueueUrls;
 use crate::table::TableNames;
 
-/// Of the webhook.
+/// The webhook's configuration.
 #[derive(Debug)]
 pub struct WebhookConfig {
     /// The stack's name.
     pub stack: String,
-    /// The address of the queue of job events.
+    /// The URL of the queue of job events.
     pub jobs_queue: String,
-    /// The id of the secret that GitHub signs with.
+    /// The ID of the secret that GitHub signs with.
     pub secret: String,
 }
 
-/// Of every function but the webhook.
+/// The configuration that all functions except the webhook share.
 #[derive(Debug)]
 pub struct StackConfig {
     /// Name, pools and durations.
@@ -34,21 +34,21 @@ pub struct StackConfig {
     pub queues: QueueUrls,
 }
 
-/// Who we are at GitHub.
+/// The configuration of the GitHub App.
 #[derive(Debug)]
 pub struct GithubConfig {
-    /// The id of the secret that holds the App's id, its key and the address of its API.
+    /// The ID of the secret with the App's ID, its key and the URL of its API.
     pub app_secret: String,
 }
 
-/// Of scale-up.
+/// The configuration of scale-up.
 #[derive(Debug)]
 pub struct ScaleUpConfig {
     /// The stack.
     pub stack: StackConfig,
 }
 
-/// Of the reaper.
+/// The configuration of the reaper.
 #[derive(Debug)]
 pub struct ReaperConfig {
     /// The stack.
@@ -57,32 +57,32 @@ pub struct ReaperConfig {
     pub github: GithubConfig,
 }
 
-/// Of runner-api.
+/// The configuration of runner-api.
 #[derive(Debug)]
 pub struct RunnerApiConfig {
     /// The stack.
     pub stack: StackConfig,
     /// GitHub.
     pub github: GithubConfig,
-    /// The id (`AROA…`) of the machines' role.
+    /// The ID (`AROA…`) of the machines' role.
     pub instance_role: String,
 }
 
-/// Of admin.
+/// The configuration of admin.
 #[derive(Debug)]
 pub struct AdminConfig {
     /// The stack.
     pub stack: StackConfig,
     /// GitHub.
     pub github: GithubConfig,
-    /// The id of the secret that GitHub signs with.
+    /// The ID of the secret that GitHub signs with.
     pub webhook_secret: String,
 }
 
-/// Reads a configuration from the environment of this process.
+/// Reads a configuration from this process's environment.
 ///
 /// # Errors
-/// Every variable that is missing or not valid, at once.
+/// All variables that are missing or invalid.
 pub fn from_env<C>(read: impl FnOnce(&mut Reader<'_>) -> C) -> Result<C, ConfigError> {
     let get = |name: &str| std::env::var(name).ok();
     let mut reader = Reader::new(&get);
@@ -91,7 +91,7 @@ pub fn from_env<C>(read: impl FnOnce(&mut Reader<'_>) -> C) -> Result<C, ConfigE
 }
 
 impl WebhookConfig {
-    /// Reads it.
+    /// Reads the configuration.
     pub fn read(read: &mut Reader<'_>) -> Self {
         Self {
             stack: read.required(&variables::STACK),
@@ -102,7 +102,7 @@ impl WebhookConfig {
 }
 
 impl ScaleUpConfig {
-    /// Reads it.
+    /// Reads the configuration.
     pub fn read(read: &mut Reader<'_>) -> Self {
         let jobs = read.required(&variables::JOBS_QUEUE);
         let launch = read.required(&variables::LAUNCH_QUEUE);
@@ -111,7 +111,7 @@ impl ScaleUpConfig {
 }
 
 impl ReaperConfig {
-    /// Reads it.
+    /// Reads the configuration.
     pub fn read(read: &mut Reader<'_>) -> Self {
         let queues = wakes(read);
         let mut stack = StackConfig::read(read, queues);
@@ -121,7 +121,7 @@ impl ReaperConfig {
 }
 
 impl RunnerApiConfig {
-    /// Reads it.
+    /// Reads the configuration.
     pub fn read(read: &mut Reader<'_>) -> Self {
         let queues =
             QueueUrls { reap: read.required(&variables::REAP_QUEUE), ..QueueUrls::default() };
@@ -134,7 +134,7 @@ impl RunnerApiConfig {
 }
 
 impl AdminConfig {
-    /// Reads it.
+    /// Reads the configuration.
     pub fn read(read: &mut Reader<'_>) -> Self {
         let queues = wakes(read);
         let mut stack = StackConfig::read(read, queues);
@@ -171,7 +171,7 @@ impl GithubConfig {
     }
 }
 
-/// The queues of whoever wakes pools and instances.
+/// Reads the queues of a function that wakes pools and instances.
 fn wakes(read: &mut Reader<'_>) -> QueueUrls {
     QueueUrls {
         launch: read.required(&variables::LAUNCH_QUEUE),
@@ -180,7 +180,7 @@ fn wakes(read: &mut Reader<'_>) -> QueueUrls {
     }
 }
 
-/// What scale-up's role opens. The built-in pool has all of the stack's subnets.
+/// Reads the permissions of scale-up's role. The built-in pool has all subnets of the stack.
 fn rights(read: &mut Reader<'_>, settings: &Settings) -> Rights {
     let keys = read.optional(&variables::MACHINE_TAG_KEYS).unwrap_or_default();
     let keys = keys.split(',').map(str::trim).filter(|key| !key.is_empty());
@@ -191,7 +191,7 @@ fn rights(read: &mut Reader<'_>, settings: &Settings) -> Rights {
     }
 }
 
-/// The built-in pool, with the stack's launch template.
+/// Reads the built-in pool, with the stack's launch template.
 fn pool(read: &mut Reader<'_>, stack: &str, max_machines: u32) -> Pool {
     // Not `$Latest`: a replayed request would differ from the first.
     let version: u64 = read.number(&variables::LAUNCH_TEMPLATE_VERSION);

@@ -9,7 +9,7 @@ use muster_domain::timings::Timings;
 use super::*;
 use crate::environment::Variable;
 
-/// Each variable that a function reads, and whether it must be set.
+/// Returns each variable that a function reads, and whether it must be set.
 fn reads(of: Reads) -> BTreeMap<String, bool> {
     let asked = RefCell::new(Vec::new());
     let get = |name: &str| {
@@ -59,9 +59,9 @@ fn page() -> String {
     let read = FUNCTIONS.map(|(name, of)| (name, reads(of)));
     let mut page = String::from(
         "# Configuration\n\n\
-        The template writes these variables; nobody sets them by hand. A function that misses one ends at its start, and\n\
-        names all that is wrong. `UPDATE=1 cargo test -p muster-aws --lib config` writes this page anew.\n\n\
-        | Variable | Meaning | Must be set for | May be set for |\n|---|---|---|---|\n",
+        The template sets these environment variables; you do not set them by hand. A function with a missing or wrong variable\n\
+        fails to start and logs all such problems. `UPDATE=1 cargo test -p muster-aws --lib config` generates this page.\n\n\
+        | Variable | Meaning | Required by | Optional for |\n|---|---|---|---|\n",
     );
     for Variable { name, meaning } in VARIABLES {
         let of = |must: bool| {
@@ -76,8 +76,8 @@ fn page() -> String {
         "\nLambda itself sets `AWS_LAMBDA_LOG_LEVEL` from the function's logging configuration. The SDK reads its own\n\
         variables, such as `AWS_REGION` and `AWS_ENDPOINT_URL`.\n\n\
         ## Timings\n\n\
-        The parameter `Timings` changes durations. What it does not name follows the release's default. A pool file sets the\n\
-        boot deadline, the idle limit and the longest life of each pool. `sam deploy` takes JSON in quotes of its own:\n\n    \
+        The parameter `Timings` changes durations; all others keep the release's defaults. A pool file sets the boot deadline, the\n\
+        idle limit and the maximum lifetime of each pool. `sam deploy` needs quotes around the JSON:\n\n    \
         sam deploy --parameter-overrides \"Timings='{\\\"idle_limit_seconds\\\":120}'\"\n\n\
         | Name | Default, in seconds | Meaning |\n|---|---|---|\n",
     );
@@ -94,7 +94,7 @@ fn the_page_lists_what_the_functions_read() {
         std::fs::write(&path, page()).expect("docs/configuration.md");
     }
     let written = std::fs::read_to_string(&path).expect("docs/configuration.md");
-    assert_eq!(written, page(), "UPDATE=1 writes docs/configuration.md anew");
+    assert_eq!(written, page(), "UPDATE=1 generates docs/configuration.md");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_stack_without_a_pool_file_has_one_pool_within_its_ceiling() {
     assert_eq!((&*pool.launch_template_version, pool.subnets.len(), pool.max), ("3", 2, 7));
     assert_eq!(settings.measures, Measures::Stack);
     assert_eq!((settings.limits.stack, settings.max_machines), (Some(7), Some(7)));
-    // A pool file may ask for what the parameters open, and that is the admin function's matter.
+    // Only the admin function needs to know what the parameters permit a pool file.
     assert_eq!(settings.rights, None);
     let get = |name: &str| match name {
         "MUSTER_MACHINE_TAGS" => Some("team, cost".to_owned()),

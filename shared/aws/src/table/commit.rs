@@ -1,13 +1,12 @@
-//! Writes: each a conditional write of a whole item, several of them in one transaction.
+//! Writes: each is a conditional write of a whole item; several form one transaction.
+
+mod request;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::builders::UpdateBuilder;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::SCHEMA;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
@@ -17,29 +16,30 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Change, Version};
 use muster_domain::timings::Timings;
 
+use self::request::request;
 use super::TableNames;
 use super::keys::{self, Place, n, s};
 use super::row::{self, Record};
 use crate::error::{self, PutFailure};
 use crate::item::Item;
 
-/// How many actions DynamoDB takes in one transaction.
+/// Maximum number of actions in a DynamoDB transaction.
 const MAX_ACTIONS: usize = 100;
 
-/// What a put asks of the item that stands there.
+/// The condition of a put on the existing item.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Condition {
-    /// There is none.
+    /// The item does not exist.
     Absent,
-    /// There is none, or it has the same body.
+    /// The item does not exist, or has an equal body.
     AbsentOrSame(AttributeValue),
     /// An attribute has this value.
     Is(&'static str, AttributeValue),
-    /// Nothing: what stands there is the same, or says less.
+    /// No condition: an existing item is equal or has less information.
     Any,
 }
 
-/// A condition as DynamoDB takes it.
+/// A condition in DynamoDB's syntax.
 struct ConditionText {
     expression: Option<String>,
     names: Option<HashMap<String, String>>,
@@ -73,7 +73,7 @@ impl Condition {
     }
 }
 
-/// One action on one item.
+/// An action on one item.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     Put {
@@ -85,16 +85,22 @@ pub(crate) enum Action {
         place: Place,
         key: String,
     },
+    /// Checks a condition without writing; the transaction fails if the condition is not met.
+    Check {
+        place: Place,
+        key: &'static str,
+        condition: Condition,
+    },
     /// Adds to a pool's counter, up to `most` and only for the holder of its lease.
     Add {
         pool: PoolName,
         count: u32,
         most: u32,
         holder: String,
-        /// Only while nobody has asked for another pass.
+        /// Only if no further pass was requested since.
         wakes: Option<u64>,
     },
-    /// Takes from a pool's counter.
+    /// Subtracts from a pool's counter.
     Take {
         pool: PoolName,
         count: u32,
@@ -105,12 +111,12 @@ pub(crate) enum Action {
         count: u32,
         most: u32,
     },
-    /// Takes from the counter of a limit.
+    /// Subtracts from the counter of a limit.
     Uncount {
         scope: Scope,
         count: u32,
     },
-    /// Lets the owner item of a machine expire.
+    /// Sets the expiry of a machine's owner item.
     Expire {
         machine: MachineId,
         instance: InstanceName,
@@ -118,7 +124,7 @@ pub(crate) enum Action {
     },
 }
 
-/// The actions of a commit.
+/// Converts the writes of a commit to actions.
 pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>, CommitError> {
     let mut actions = Vec::with_capacity(writes.len());
     for write in writes {
@@ -142,18 +148,33 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
                 actions.push(Action::Count { scope: scope.clone(), count: *count, most });
             }
             Write::CountDown(scope) => uncount_one(&mut actions, scope),
-            Write::BindMachine { machine, instance } => actions.push(Action::Put {
-                place: Place::Instances,
-                item: owner(machine, instance),
-                condition: Condition::Absent,
-            }),
+            Write::BindMachine { machine, instance } => {
+                let bound = writes.iter().find_map(|write| match write {
+                    Write::Instance(change) if change.name == *instance => Some(&**change),
+                    _ => None,
+                });
+                actions.push(Action::Put {
+                    place: Place::Instances,
+                    item: owner(machine, instance, bound, timings)?,
+                    condition: Condition::Absent,
+                });
+            }
             Write::Orphan(change) => actions.push(put(change, timings)?),
             Write::Switches(change) => actions.push(put(change, timings)?),
             Write::Cooldowns(change) => actions.push(put(change, timings)?),
             Write::Inquiries(change) => actions.push(put(change, timings)?),
             Write::Redeliveries(change) => actions.push(put(&**change, timings)?),
             Write::Notices(change) => actions.push(put(&**change, timings)?),
-            Write::Pools(change) => actions.push(put(change, timings)?),
+            Write::Pools(change) => {
+                actions.extend([put(&**change, timings)?, pools_generation(change.version())]);
+            }
+            Write::PoolsUnchanged(version) => actions.push(Action::Check {
+                place: Place::Control,
+                key: keys::POOLS_GENERATION,
+                condition: version.map_or(Condition::Absent, |Version(version)| {
+                    Condition::Is(keys::VERSION, n(version))
+                }),
+            }),
             Write::PoolsVersion(set) => {
                 let kept = Change::create(row::KeptPoolSet(PoolSet::clone(set)));
                 actions.push(put(&kept, timings)?);
@@ -165,7 +186,7 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             Write::OrphanGone(machine) => {
                 actions.push(Action::Delete { place: Place::Control, key: keys::orphan(machine) });
             }
-            // Once for whoever asks about its subject, once for whoever asks about a time.
+            // Written twice: for queries by subject and for queries by time.
             Write::Audit(line) => {
                 let by_time = item(&row::ByTime(line.clone()), timings)?;
                 actions.extend([added(item(line, timings)?), added(by_time)]);
@@ -181,13 +202,27 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
     Ok(actions)
 }
 
-/// What stands in the table of usage: written again, it says all that is known by then.
+/// Puts a usage record. A repeated write contains everything known by then.
 fn usage<R: Record>(record: &R, timings: &Timings) -> Result<Action, CommitError> {
     let item = item(record, timings)?;
     Ok(Action::Put { place: Place::Usage, item, condition: Condition::Any })
 }
 
-/// A line of the audit trail. It replaces none; the same line a second time is the first one.
+/// Builds the item that contains only the version of the set of pools. A condition check costs two
+/// write units per KB of the item, and the set itself can have hundreds of KB.
+///
+/// Source: docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html,
+/// "Capacity management for transactions"
+fn pools_generation(Version(version): Version) -> Action {
+    let item = Item::from([
+        (Place::Control.key().to_owned(), s(keys::POOLS_GENERATION)),
+        (keys::SCHEMA.to_owned(), n(SCHEMA)),
+        (keys::VERSION.to_owned(), n(version)),
+    ]);
+    Action::Put { place: Place::Control, item, condition: Condition::Any }
+}
+
+/// Adds an audit entry. It never replaces a different one; repeating it is not an error.
 fn added(item: Item) -> Action {
     let condition = match item.get(keys::BODY) {
         Some(body) => Condition::AbsentOrSame(body.clone()),
@@ -214,17 +249,31 @@ pub(crate) fn item<R: Record>(record: &R, timings: &Timings) -> Result<Item, Com
     })
 }
 
-fn owner(machine: &MachineId, instance: &InstanceName) -> Item {
-    Item::from([
+/// Builds a machine's owner item. It includes the instance's record as this commit writes it, so that
+/// the machine's first request needs one read.
+fn owner(
+    machine: &MachineId,
+    instance: &InstanceName,
+    bound: Option<&Change<Instance>>,
+    timings: &Timings,
+) -> Result<Item, CommitError> {
+    let mut owner = Item::from([
         (Place::Instances.key().to_owned(), s(keys::machine(machine))),
         (keys::SCHEMA.to_owned(), n(SCHEMA)),
         (keys::INSTANCE.to_owned(), s(instance.as_str())),
-    ])
+    ]);
+    if let Some(bound) = bound {
+        let body = item(bound.next(), timings)?.remove(keys::BODY);
+        owner.extend(body.map(|body| (keys::BODY.to_owned(), body)));
+        owner.insert(keys::VERSION.to_owned(), n(bound.version().0));
+    }
+    Ok(owner)
 }
 
-/// The item that says who owns a machine must outlive every row that may still act on it: without
-/// it the sweep would take the machine for an orphan. So it has no end of its own, and gets one,
-/// the tombstone's, in the commit that ends its row.
+/// Returns the action that expires the owner item of a deleted instance's machine. The owner item
+/// must outlive every record that may still act on the machine: without it, the sweep would
+/// consider the machine an orphan. So it has no expiry until the commit that ends the instance,
+/// which sets the tombstone's.
 fn expiry_of_owner(instance: &Instance, timings: &Timings) -> Option<Action> {
     let machine = instance.machine().filter(|_| !instance.state().is_live())?;
     Some(Action::Expire {
@@ -250,8 +299,8 @@ fn uncount_one(actions: &mut Vec<Action>, of: &Scope) {
     });
 }
 
-/// A transaction takes one action per item, and a commit may end several instances that one counter
-/// counts.
+/// Merges counts: a transaction allows one action per item, and a commit may end several instances
+/// in one counter.
 fn count_one(
     actions: &mut Vec<Action>,
     one: Action,
@@ -263,14 +312,14 @@ fn count_one(
     }
 }
 
-/// Carries the actions out, all or none.
+/// Executes all actions, or no action.
 pub(crate) async fn carry_out(
     client: &Client,
     names: &TableNames,
     mut actions: Vec<Action>,
 ) -> Result<(), CommitError> {
     if actions.len() > MAX_ACTIONS {
-        let what = format!("a commit of {} actions; DynamoDB takes {MAX_ACTIONS}", actions.len());
+        let what = format!("a commit of {} actions; DynamoDB allows {MAX_ACTIONS}", actions.len());
         return Err(CommitError::Unavailable(Unavailable::new(what)));
     }
     match actions.pop() {
@@ -288,8 +337,9 @@ pub(crate) async fn carry_out(
     }
 }
 
-/// A put alone. The SDK repeats a call whose answer was lost, and the repetition then fails on what
-/// the first one wrote: it is told from another writer's record by the writer's mark.
+/// Puts a single item. The SDK repeats a call whose response was lost, and the repetition fails on
+/// the item that the first call wrote: the writer's mark distinguishes it from a different
+/// writer's.
 async fn put_one(
     client: &Client,
     names: &TableNames,
@@ -333,8 +383,8 @@ pub(crate) async fn delete_one(
         .map_err(|error| error::write_error("DeleteItem", &error))
 }
 
-/// The SDK gives every call a client request token of its own and repeats it with a retry, so a
-/// transaction whose answer was lost is not carried out, and not refused, a second time.
+/// Executes a transaction. The SDK sends a unique client request token with every call and its
+/// retries, so a transaction whose response was lost is neither executed nor rejected twice.
 async fn transact(
     client: &Client,
     names: &TableNames,
@@ -356,119 +406,28 @@ async fn transact(
         .map_err(|error| error::transaction_error(&error))
 }
 
-const HAS_ROOM: &str = "#live <= :most AND #holder = :holder";
-
-fn request(
-    names: &TableNames,
-    action: Action,
-) -> Result<TransactWriteItem, aws_sdk_dynamodb::error::BuildError> {
-    let request = TransactWriteItem::builder();
-    let request = match action {
-        Action::Put { place, item, condition } => {
-            let put = Put::builder().table_name(names.table(place)).set_item(Some(item));
-            let ConditionText { expression, names, values } = condition.text(place);
-            let put = put
-                .set_condition_expression(expression)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values);
-            request.put(put.build()?)
-        }
-        Action::Delete { place, key } => request.delete(
-            Delete::builder().table_name(names.table(place)).key(place.key(), s(key)).build()?,
-        ),
-        Action::Add { pool, count, most, holder, wakes } => {
-            let add = counter(names, &pool, count)
-                .update_expression("SET #live = #live + :count, #version = #version + :one")
-                .expression_attribute_names("#holder", "holder")
-                .expression_attribute_values(":most", n(most))
-                .expression_attribute_values(":holder", s(holder));
-            let add = match wakes {
-                None => add.condition_expression(HAS_ROOM),
-                Some(wakes) => add
-                    .condition_expression(format!("{HAS_ROOM} AND #wakes = :wakes"))
-                    .expression_attribute_names("#wakes", "wakes")
-                    .expression_attribute_values(":wakes", n(wakes)),
-            };
-            request.update(add.build()?)
-        }
-        Action::Take { pool, count } => request.update(
-            counter(names, &pool, count)
-                .update_expression("SET #live = #live - :count, #version = #version + :one")
-                .condition_expression("#live >= :count")
-                .build()?,
-        ),
-        Action::Count { scope, count, most } => request.update(
-            limit(names, &scope, count)
-                .update_expression(
-                    "SET #live = if_not_exists(#live, :none) + :count, #schema = :schema",
-                )
-                .condition_expression("attribute_not_exists(#live) OR #live <= :most")
-                .expression_attribute_names("#schema", keys::SCHEMA)
-                .expression_attribute_values(":schema", n(SCHEMA))
-                .expression_attribute_values(":none", n(0))
-                .expression_attribute_values(":most", n(most))
-                .build()?,
-        ),
-        Action::Uncount { scope, count } => request.update(
-            limit(names, &scope, count)
-                .update_expression("SET #live = #live - :count")
-                .condition_expression("#live >= :count")
-                .build()?,
-        ),
-        Action::Expire { machine, instance, at } => {
-            request.update(expiry(names, &machine, &instance, at)?)
-        }
-    };
-    Ok(request.build())
-}
-
-/// The owner of a machine, to be removed at a time. Written whole, so that the commit holds even if
-/// the item had never been written.
-fn expiry(
-    names: &TableNames,
-    machine: &MachineId,
-    instance: &InstanceName,
-    at: i64,
-) -> Result<Update, aws_sdk_dynamodb::error::BuildError> {
-    Update::builder()
-        .table_name(names.table(Place::Instances))
-        .key(Place::Instances.key(), s(keys::machine(machine)))
-        .update_expression("SET #instance = :instance, #schema = :schema, #expires = :at")
-        .expression_attribute_names("#instance", keys::INSTANCE)
-        .expression_attribute_names("#schema", keys::SCHEMA)
-        .expression_attribute_names("#expires", keys::EXPIRES_AT)
-        .expression_attribute_values(":instance", s(instance.as_str()))
-        .expression_attribute_values(":schema", n(SCHEMA))
-        .expression_attribute_values(":at", n(at))
-        .build()
-}
-
-/// An update of the counter of a limit: an item of nothing but the number.
-fn limit(names: &TableNames, scope: &Scope, count: u32) -> UpdateBuilder {
-    Update::builder()
-        .table_name(names.table(Place::Control))
-        .key(Place::Control.key(), s(keys::limit(scope)))
-        .expression_attribute_names("#live", keys::LIVE)
-        .expression_attribute_values(":count", n(count))
-}
-
-/// An update of a pool's counter. It counts as a write like any other.
-fn counter(names: &TableNames, pool: &PoolName, count: u32) -> UpdateBuilder {
-    Update::builder()
-        .table_name(names.table(Place::Control))
-        .key(Place::Control.key(), s(keys::pool(pool)))
-        .expression_attribute_names("#live", keys::LIVE)
-        .expression_attribute_names("#version", keys::VERSION)
-        .expression_attribute_values(":count", n(count))
-        .expression_attribute_values(":one", n(1))
-}
-
 #[cfg(test)]
 mod tests {
     use muster_domain::audit::{Audit, AuditKind};
+    use muster_domain::pool::limits::{Balance, Limits};
     use muster_domain::time::Time;
 
     use super::*;
+
+    #[test]
+    fn a_check_of_the_set_finds_the_version_that_was_written() {
+        let set = PoolSet::from_parameters(Vec::new(), Limits::default(), Balance::default());
+        let change = Change::create(set);
+        let version = Some(change.version());
+        let writes = [Write::Pools(Box::new(change)), Write::PoolsUnchanged(version)];
+        let written = actions(&writes, &Timings::default()).expect("written");
+        let [_, Action::Put { item, .. }, Action::Check { key, condition, .. }] = &written[..]
+        else {
+            panic!("{written:?}")
+        };
+        let Condition::Is(attribute, value) = condition else { panic!("{condition:?}") };
+        assert_eq!((item.get("id"), item.get(*attribute)), (Some(&s(*key)), Some(value)));
+    }
 
     #[test]
     fn a_line_of_the_trail_replaces_no_other() {

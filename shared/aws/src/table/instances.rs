@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
-use muster_control::causes::Cause;
-use muster_control::ports::{Instances, Page, ReadError};
+use muster_control::ports::{Bound, Instances, Page, ReadError};
+use muster_domain::causes::Cause;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::{Group, Groups, Instance};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use super::DynamoTable;
-use super::keys::{self, Place};
+use super::keys::{self, Place, s};
 use super::read::{Range, Reader};
-use super::row::prefix;
+use super::row::{self, prefix};
 use crate::error::text;
 use crate::item::Item;
 
@@ -29,6 +29,15 @@ impl Instances for DynamoTable {
     async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
         let item = self.reader().item(Place::Instances, keys::machine(machine)).await?;
         item.map(|item| owner(&item)).transpose()
+    }
+
+    async fn bound_to(&self, machine: &MachineId) -> Result<Option<Bound>, ReadError> {
+        let item = self.reader().item(Place::Instances, keys::machine(machine)).await?;
+        let Some(mut item) = item else { return Ok(None) };
+        let owner = owner(&item)?;
+        item.insert(Place::Instances.key().to_owned(), s(owner.as_str()));
+        let record = item.contains_key(keys::BODY).then(|| row::read(item)).and_then(Result::ok);
+        Ok(Some(Bound { owner, record }))
     }
 
     async fn owners_of(
@@ -125,7 +134,7 @@ fn live(pool: &PoolName) -> Range {
     Range::new(keys::POOL_INDEX, keys::LIVE_POOL, pool.as_str().to_owned())
 }
 
-/// Whom the item `machine#i-…` names.
+/// Returns the instance that an item `machine#i-…` names.
 fn owner(item: &Item) -> Result<InstanceName, ReadError> {
     let named = text(item.get(keys::INSTANCE)).and_then(|name| name.parse().ok());
     named.ok_or_else(|| ReadError::Unreadable {

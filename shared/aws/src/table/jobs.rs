@@ -28,7 +28,7 @@ impl Jobs for DynamoTable {
         pool: &PoolName,
         limit: u32,
     ) -> Result<Vec<Stored<Job>>, ReadError> {
-        // Two ranges, so that many jobs without a claim do not hide the oldest of those with one.
+        // Two ranges, so that many jobs without a claim do not hide the oldest jobs with one.
         let (free, held) =
             try_join(self.demand(pool, limit), self.listed(held(pool), Some(limit))).await?;
         Ok([free, held].concat())
@@ -85,7 +85,7 @@ fn held(pool: &PoolName) -> Range {
     waiting(pool).starting_with(keys::WAITING_ORDER, keys::HELD)
 }
 
-/// Jobs that stand in the index beside those of the pools.
+/// Returns the index range of jobs that belong to no pool.
 fn apart(name: &str) -> Range {
     Range::new(keys::POOL_INDEX, keys::WAITING_POOL, name.to_owned())
         .starting_with(keys::WAITING_ORDER, keys::FREE)

@@ -1,4 +1,4 @@
-//! Names of keys and index attributes, and how records are spread over them.
+//! Names of keys and index attributes, and the partitioning of records.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_domain::hash::fnv1a;
@@ -7,11 +7,12 @@ use muster_domain::pool::limits::Scope;
 use muster_domain::time::Time;
 use muster_domain::usage::Date;
 
-/// How many partitions the `due` index has. A sweep queries each of them; one partition takes 1,000
-/// writes a second. More would cost every tick, fewer only the largest fleets.
+/// Number of partitions of the `due` index. A sweep queries each of them; one partition supports
+/// 1,000 writes per second. More partitions would make every tick more expensive; fewer would only
+/// limit the largest fleets.
 pub(crate) const SHARDS: u32 = 4;
 
-/// Where a cursor stands; the second half of a line of usage's key.
+/// The time of a cursor; also the sort key of a usage record.
 pub(crate) const AT: &str = "at";
 pub(crate) const BODY: &str = "body";
 pub(crate) const DUE_AT: &str = "due_at";
@@ -27,48 +28,51 @@ pub(crate) const SCHEMA: &str = "schema";
 pub(crate) const SORT: &str = "sort";
 pub(crate) const WAITING_ORDER: &str = "waiting_order";
 pub(crate) const WAITING_POOL: &str = "waiting_pool";
-/// Names the call that wrote a record, so that a lost answer is not taken for another writer's
-/// work.
+/// Identifies the call that wrote a record, so that a lost response is not mistaken for a different
+/// writer's change.
 pub(crate) const WRITER: &str = "writer";
 
 pub(crate) const DUE_INDEX: &str = "due";
 pub(crate) const KIND_INDEX: &str = "kind";
 pub(crate) const POOL_INDEX: &str = "pool";
 
-/// Groups of waiting jobs in the index of their pool: without a claim, and with one.
+/// Groups of waiting jobs in their pool's index: without and with a claim.
 pub(crate) const FREE: &str = "free#";
 pub(crate) const HELD: &str = "held#";
 
-/// Stands for a pool in that index for jobs that no pool serves. No pool has such a name.
+/// The index value, instead of a pool, for jobs that no pool serves. No pool can have this name.
 pub(crate) const NO_POOL: &str = "#none";
 
-/// The same for jobs that wait for an approval at GitHub.
+/// The index value for jobs that wait for an approval at GitHub.
 pub(crate) const GATED: &str = "#gated";
 
-/// The key of the one record of switches.
+/// The key of the record of switches.
 pub(crate) const SWITCHES: &str = "switches";
 
-/// The key of the one record of what EC2 refused.
+/// The key of the record of EC2's refusals.
 pub(crate) const COOLDOWNS: &str = "cooldowns";
 
-/// The key of the one record of the repositories that GitHub is to be asked about.
+/// The key of the record of repositories to query.
 pub(crate) const INQUIRIES: &str = "inquiries";
 
-/// The key of the one record of how far GitHub's list of webhook deliveries was read.
+/// The key of the record of webhook redeliveries.
 pub(crate) const REDELIVERIES: &str = "redeliveries";
 
-/// The key of the one record of what was told as notices.
+/// The key of the record of sent notifications.
 pub(crate) const NOTICES: &str = "notices";
 
-/// The key of the last prices.
+/// The key of the latest prices.
 pub(crate) const PRICES: &str = "prices";
 
 /// The key of the set of pools.
 pub(crate) const POOLS: &str = "pools";
 
+/// The key of the item that contains only the set's version, for condition checks.
+pub(crate) const POOLS_GENERATION: &str = "pools-generation";
+
 pub(crate) const ORPHANS: &str = "orphan";
 
-/// One of the tables, each with its own name for the key.
+/// A table. Each has a different name for its key attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     Instances,
@@ -78,7 +82,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The name of the key's attribute.
+    /// Returns the name of the key attribute.
     pub(crate) const fn key(self) -> &'static str {
         match self {
             Self::Instances => "name",
@@ -89,8 +93,8 @@ impl Place {
     }
 }
 
-/// The key of the item that says who owns a machine. Beside the instances: no instance's name holds
-/// a `#`.
+/// Returns the key of a machine's owner item. It is in the table of instances, whose names never
+/// contain `#`.
 pub(crate) fn machine(id: &MachineId) -> String {
     format!("machine#{id}")
 }
@@ -103,7 +107,7 @@ pub(crate) fn pool(name: &PoolName) -> String {
     format!("pool#{name}")
 }
 
-/// The key of the counter of a limit.
+/// Returns the key of a limit's counter.
 pub(crate) fn limit(scope: &Scope) -> String {
     match scope {
         Scope::Stack => "limit#stack".to_owned(),
@@ -111,7 +115,7 @@ pub(crate) fn limit(scope: &Scope) -> String {
     }
 }
 
-/// The key of a version of the set of pools.
+/// Returns the key of a version of the pool set.
 pub(crate) fn pools_version(version: u64) -> String {
     format!("{POOLS}#{version}")
 }
@@ -124,32 +128,32 @@ pub(crate) fn cursor(name: &str) -> String {
     format!("cursor#{name}")
 }
 
-/// The partition of the open launches of a pool in the `kind` index.
+/// Returns the partition of a pool's open launches in the `kind` index.
 pub(crate) fn open_launches(pool: &PoolName) -> String {
     format!("open-launch#{pool}")
 }
 
-/// The partition of the audit trail of a subject in the `kind` index.
+/// Returns the partition of a subject's audit entries in the `kind` index.
 pub(crate) fn audit_trail(subject: &str) -> String {
     format!("audit#{subject}")
 }
 
-/// The key of a line of the audit trail where it stands by its time.
+/// Returns the key of an audit entry's copy for queries by time.
 pub(crate) fn by_time(line: &str) -> String {
     format!("audit#by-time#{line}")
 }
 
-/// The partition of a month's audit trail in the `kind` index.
+/// Returns the partition of a month's audit entries in the `kind` index.
 pub(crate) fn audit_month(month: &str) -> String {
     format!("audit-month#{month}")
 }
 
-/// The month of a time: `2026-11`.
+/// Returns the month of a time: `2026-11`.
 pub(crate) fn month(at: Time) -> String {
     at.to_string().chars().take(7).collect()
 }
 
-/// The months from one time to another, the last first.
+/// Returns the months between two times, latest first.
 pub(crate) fn months(from: Time, to: Time) -> Vec<String> {
     let first = month(from);
     let mut month = month(to);
@@ -166,38 +170,38 @@ pub(crate) fn months(from: Time, to: Time) -> Vec<String> {
     months
 }
 
-/// Where a record stands among those of its pool: group, then age, then name.
+/// Returns a record's sort key in its pool's index: group, then age, then name.
 pub(crate) fn order(group: &str, since: Time, key: &str) -> String {
     format!("{group}{since}#{key}")
 }
 
-/// Stands for a pool in the index of live instances, for those that have ended: how long machines
-/// take is read of them. No pool has such a name.
+/// Returns the index value, instead of a pool, for ended instances, from which statistics are
+/// computed. No pool can have this name.
 pub(crate) fn ended(pool: &PoolName) -> String {
     format!("ended#{pool}")
 }
 
-/// The partition of the `due` index that a record lies in, for as long as it lives.
+/// Returns the partition of the `due` index for a live record. It never changes.
 pub(crate) fn shard_of(name: &InstanceName) -> String {
     (fnv1a(name.as_str().as_bytes()) % u64::from(SHARDS)).to_string()
 }
 
-/// The partition of a line of usage: its day, in as many parts as `due` has.
+/// Returns the partition of a usage record: its day, in as many shards as `due`.
 pub(crate) fn usage_day(date: Date, shard: u32) -> String {
     format!("{date}#{shard}")
 }
 
-/// The partition of a day of usage that was rolled up.
+/// Returns the partition of a rolled-up day of usage.
 pub(crate) fn day_sum(date: Date) -> String {
     format!("sum#{date}")
 }
 
-/// The partition of the prices that were learned on a day.
+/// Returns the partition of the prices learned on a day.
 pub(crate) fn day_prices(date: Date) -> String {
     format!("prices#{date}")
 }
 
-/// The part of a day in which a line of usage lies.
+/// Returns the shard of a usage record within its day.
 pub(crate) fn usage_shard(subject: &str) -> u32 {
     u32::try_from(fnv1a(subject.as_bytes()) % u64::from(SHARDS)).unwrap_or_default()
 }
@@ -206,12 +210,12 @@ pub(crate) fn job(key: JobKey) -> String {
     key.to_string()
 }
 
-/// A text attribute.
+/// Creates a text attribute.
 pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
-/// A number attribute.
+/// Creates a number attribute.
 pub(crate) fn n(number: impl std::fmt::Display) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }

@@ -1,12 +1,12 @@
-//! Launches, and what a launch pass asks of its pool.
+//! Launches, and the records that a launch pass reads about its pool.
 
 use std::collections::BTreeMap;
 
-use muster_control::causes::Cause;
 use muster_control::ports::{LaunchConditions, Launches, ReadError};
+use muster_domain::causes::Cause;
 use muster_domain::ids::{LaunchId, PoolName};
 use muster_domain::launch::Launch;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::Stored;
@@ -60,10 +60,10 @@ impl Launches for DynamoTable {
     }
 }
 
-/// What the row of a limit counts.
+/// Returns the count in a limit's item.
 fn count(key: String, item: &Item) -> Result<u32, ReadError> {
     let count = item.get(keys::LIVE).and_then(|count| count.as_n().ok());
     count
         .and_then(|count| count.parse().ok())
-        .ok_or_else(|| ReadError::Unreadable { key, why: Cause::new("it holds no count") })
+        .ok_or_else(|| ReadError::Unreadable { key, why: Cause::new("it contains no count") })
 }

@@ -1,9 +1,9 @@
-//! The tables on DynamoDB.
+//! The DynamoDB tables.
 //!
-//! An item holds a record whole, in `body`, beside its key, its schema and version and the
-//! attributes that the indexes need; those are made from the record at every write and never read
-//! back. A pool's counter alone has its fields as attributes, because ending an instance takes one
-//! from it without reading it.
+//! An item contains a whole record in `body`, together with its key, schema, version and the
+//! attributes that the indexes need; those are derived from the record at every write and never
+//! read back. Only a pool's counter stores its fields as attributes, because ending an instance
+//! decrements it without reading it.
 
 mod commit;
 mod instances;
@@ -37,7 +37,7 @@ pub struct TableNames {
     pub jobs: String,
     /// Everything else.
     pub control: String,
-    /// Lines of usage, days of them, and prices.
+    /// Usage records, rolled-up days, and prices.
     pub usage: String,
 }
 
@@ -61,7 +61,7 @@ pub struct DynamoTable {
 }
 
 impl DynamoTable {
-    /// `timings` say how long the records of what has ended are kept.
+    /// Creates a client of the tables. `timings` determines the retention of ended records.
     #[must_use]
     pub fn new(config: &SdkConfig, names: TableNames, timings: Timings) -> Self {
         let config = Config::from(config).to_builder().retry_classifier(PassingObstacle);
@@ -72,8 +72,7 @@ impl DynamoTable {
         Reader { client: &self.client, names: &self.names }
     }
 
-    /// A listing without pages. Records that this version cannot read are left alone, and told in
-    /// the log.
+    /// Reads a whole listing. Skips and logs records that this version cannot read.
     async fn listed<R: Record>(
         &self,
         range: Range,

@@ -1,10 +1,10 @@
-//! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
+//! Records of operators and the sweep: orphans, switches, pools, the audit log, cursors.
 
-use muster_control::causes::Cause;
 use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
+use muster_domain::causes::Cause;
 use muster_domain::ids::MachineId;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
@@ -88,7 +88,7 @@ impl Operations for DynamoTable {
         };
         match text(item.get(AT)).map(str::parse) {
             Some(Ok(at)) => Ok(Some(at)),
-            _ => Err(ReadError::Unreadable { key, why: Cause::new("it holds no time") }),
+            _ => Err(ReadError::Unreadable { key, why: Cause::new("it contains no time") }),
         }
     }
 

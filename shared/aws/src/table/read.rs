@@ -1,4 +1,4 @@
-//! Reads: by key, always consistent; from indexes, page by page.
+//! Reads: by key, always consistent; from indexes, in pages.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,8 +6,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, Select};
 use futures_util::future::join_all;
-use muster_control::causes::with_causes;
 use muster_control::ports::{Page, ReadError, Unavailable};
+use muster_domain::causes::with_causes;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use muster_domain::timings::Timings;
@@ -20,9 +20,9 @@ use super::row::{self, Record};
 use crate::error;
 use crate::item::Item;
 
-/// How many keys DynamoDB takes in one batch.
+/// Maximum number of keys in a DynamoDB batch.
 const BATCH: usize = 100;
-/// How often the keys that a batch left over are asked for again.
+/// Maximum number of requests for the unprocessed keys of a batch.
 const ROUNDS: u32 = 6;
 
 /// A read-only view of the tables.
@@ -32,10 +32,10 @@ pub(crate) struct Reader<'a> {
     pub(crate) names: &'a TableNames,
 }
 
-/// A part of an index: one partition, in order.
+/// A sorted part of one index partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
-    /// None: the table itself.
+    /// The index. `None` means the table itself.
     index: Option<&'static str>,
     partition: (&'static str, String),
     order: Option<Order>,
@@ -55,7 +55,7 @@ impl Range {
         Self { index, partition: (attribute, value), order: None, newest_first: false }
     }
 
-    /// A partition of a table whose key has two attributes.
+    /// Creates the range of a partition of a table with a sort key.
     pub(crate) fn of_table(place: Place, value: String) -> Self {
         let partition = (place.key(), value);
         Self { index: None, partition, order: None, newest_first: false }
@@ -65,9 +65,10 @@ impl Range {
         Self { order: Some(Order::StartsWith(attribute, prefix)), ..self }
     }
 
-    /// From the first entry with the prefix `first` to the last one with the prefix `last`.
+    /// Limits the range to entries from the first with the prefix `first` to the last with the
+    /// prefix `last`.
     pub(crate) fn between(self, attribute: &'static str, first: &str, last: &str) -> Self {
-        // Above every text that starts with `last`: our keys are ASCII.
+        // Sorts after every text that starts with `last`, because keys are ASCII.
         let order = Order::Between(attribute, first.to_owned(), format!("{last}\u{7f}"));
         Self { order: Some(order), ..self }
     }
@@ -109,13 +110,13 @@ impl Reader<'_> {
         self.items(R::PLACE, keys).await?.into_iter().map(row::read).collect()
     }
 
-    /// Many items by key, in no order; missing ones are left out.
+    /// Reads many items by key, in no order; omits missing ones.
     pub(crate) async fn items(
         &self,
         place: Place,
         keys: Vec<String>,
     ) -> Result<Vec<Item>, ReadError> {
-        // A batch that names a key twice is refused.
+        // DynamoDB rejects a batch with duplicate keys.
         let keys: Vec<String> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         let mut items = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
@@ -124,7 +125,7 @@ impl Reader<'_> {
         Ok(items)
     }
 
-    /// The same, each with its key.
+    /// Reads many items by key, each returned with its key.
     pub(crate) async fn keyed(
         &self,
         place: Place,
@@ -148,9 +149,9 @@ impl Reader<'_> {
             .map_err(|error| ReadError::Unavailable(Unavailable::caused(BATCH_GET, error)))?;
         let mut left = HashMap::from([(table.to_owned(), wanted)]);
         let mut items = Vec::new();
-        // DynamoDB leaves keys over when an answer grows past 16 MB, and when it is busy. The SDK
-        // does not count that as a failure; for a longer wait the pass is repeated by its queue's
-        // clock.
+        // DynamoDB returns unprocessed keys when a response would exceed 16 MB, and when it is
+        // overloaded. The SDK does not treat that as a failure. If it lasts longer, the queue
+        // retries the pass.
         for _ in 0..ROUNDS {
             let answer = self
                 .client
@@ -166,11 +167,11 @@ impl Reader<'_> {
             }
         }
         Err(ReadError::Unavailable(Unavailable::new(
-            "BatchGetItem: keys were left over every time",
+            "BatchGetItem: unprocessed keys remained every time",
         )))
     }
 
-    /// One page, and where the next one starts.
+    /// Reads one page, and the start of the next.
     async fn page(
         &self,
         place: Place,
@@ -184,7 +185,7 @@ impl Reader<'_> {
         Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
     }
 
-    /// How many records a range has. None of them is sent.
+    /// Counts the records of a range, without transferring them.
     pub(crate) async fn count(&self, place: Place, range: &Range) -> Result<usize, ReadError> {
         let mut count = 0;
         let mut start = None;
@@ -227,7 +228,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The readable records of a range, at most `limit`, and the keys of the others.
+    /// Reads the readable records of a range, at most `limit`, and the keys of the unreadable ones.
     pub(crate) async fn all<R: Record>(
         &self,
         range: &Range,
@@ -250,7 +251,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One page of a range.
+    /// Reads one page of a range.
     pub(crate) async fn listing<R: Record>(
         &self,
         range: &Range,
@@ -265,8 +266,8 @@ impl Reader<'_> {
         Ok(page)
     }
 
-    /// The page of a listing that begins behind a record: what DynamoDB says of its last item, made
-    /// of the record's own marks.
+    /// Returns the token of the page that starts after a record. It imitates DynamoDB's last
+    /// evaluated key, using the record's own attributes.
     pub(crate) fn after<R: Record>(
         record: &R,
         index: [&str; 2],
@@ -279,7 +280,7 @@ impl Reader<'_> {
         write_token(&Position::at(0, Some(key)))
     }
 
-    /// One page of what is due.
+    /// Reads one page of due records.
     pub(crate) async fn due<R: Record>(
         &self,
         now: Time,
@@ -293,8 +294,8 @@ impl Reader<'_> {
         self.of_shards(range, Some(limit), page).await
     }
 
-    /// One page of what lies in shards. Every one that has more is asked for its part of the page,
-    /// side by side.
+    /// Reads one page of a sharded range. Queries all shards that have more records concurrently,
+    /// each for its share of the page.
     pub(crate) async fn of_shards<R: Record>(
         &self,
         range: impl Fn(u32) -> Range,
@@ -327,7 +328,7 @@ const fn empty<T>() -> Page<T> {
     Page { items: Vec::new(), unreadable: Vec::new(), next: None }
 }
 
-/// Adds items to a page and says how many there were.
+/// Adds items to a page and returns their number.
 fn add<R: Record>(page: &mut Page<Stored<R>>, items: Vec<Item>) -> u32 {
     let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
     for item in items {
@@ -352,12 +353,12 @@ fn add<R: Record>(page: &mut Page<Stored<R>>, items: Vec<Item>) -> u32 {
 const BATCH_GET: &str = "BatchGetItem";
 const NO_PAGE: &str = "not a page of a listing";
 
-/// Where a listing goes on. Callers pass it on as an opaque text.
+/// A position in a listing. Callers treat it as an opaque token.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Position {
-    /// Of the `due` index; 0 for others.
+    /// The shard of the `due` index; 0 for other indexes.
     shard: u32,
-    /// The key after which to go on; all keys and index attributes are texts.
+    /// The key after which to continue; all keys and index attributes are texts.
     after: Option<HashMap<String, String>>,
 }
 

@@ -1,17 +1,17 @@
-//! Records as items: key, schema, version, what the indexes need, and the record itself in `body`.
-//! The version is the attribute `generation`.
+//! Conversion of records to items: key, schema, version, index attributes, and the record itself in
+//! `body`. The version is the attribute `generation`.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use muster_control::causes::Cause;
 use muster_control::notices::Notices;
 use muster_control::ports::ReadError;
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
+use muster_domain::causes::Cause;
 use muster_domain::hash::fnv1a;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::{APPROVAL_EXPIRY, Job, JobStatus};
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
@@ -29,7 +29,7 @@ use super::keys::{self, Place, n, s};
 use crate::error::text;
 use crate::item::Item;
 
-/// A record that is not to be written or read.
+/// The error for a record that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FormError {
     #[error("the record is not a map")]
@@ -40,23 +40,23 @@ pub(crate) enum FormError {
     Schema(u64),
 }
 
-/// Attributes that an index, or TTL, needs beside the record.
+/// Additional attributes for an index or the TTL.
 pub(crate) type Marks = Vec<(&'static str, AttributeValue)>;
 
-/// A record and the item that holds it.
+/// A record that is stored as an item.
 pub(crate) trait Record: Serialize + DeserializeOwned {
-    /// Its table.
+    /// The table that stores it.
     const PLACE: Place;
-    /// Whether its fields are attributes of the item itself, so that an update can count in them.
+    /// Whether its fields are attributes of the item itself, so that updates can count in them.
     const IS_FLAT: bool = false;
 
-    /// Its key.
+    /// Returns its key.
     fn key(&self) -> String;
-    /// What the indexes need.
+    /// Returns its index attributes.
     fn marks(&self, timings: &Timings) -> Marks;
 }
 
-/// The item of a record without a version: the last writer wins, or there is only one.
+/// Converts a record to an item without a version, for records that are never replaced by version.
 pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, FormError> {
     let mut body = match to_attribute_value(record) {
         Ok(AttributeValue::M(body)) => body,
@@ -75,7 +75,8 @@ pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, Fo
     Ok(item)
 }
 
-/// The record of an item, with its version. One without a version is never replaced by version.
+/// Converts an item to a record with its version. An item without a version is never replaced by
+/// version.
 pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
     let key = text(item.get(R::PLACE.key())).unwrap_or_default().to_owned();
     let unreadable = |why: Cause| ReadError::Unreadable { key: key.clone(), why };
@@ -94,7 +95,7 @@ pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
     };
     let record: R = from_attribute_value(AttributeValue::M(body))
         .map_err(|error| unreadable(Cause::new(error)))?;
-    // What the conditions compare must be what the record says of itself.
+    // The index attributes, which conditions compare, must match the record.
     if record.key() != key {
         return Err(unreadable(Cause::new("the key differs from the body's")));
     }
@@ -105,7 +106,7 @@ fn number(item: &Item, name: &str) -> Option<u64> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-/// A missing attribute reads as none as well, and capacity units count bytes.
+/// Removes nulls: a missing attribute also reads as `None`, and capacity units count bytes.
 fn strip_nulls(map: &mut Item) {
     map.retain(|_, value| !value.is_null());
     map.values_mut().for_each(strip_nulls_below);
@@ -145,13 +146,13 @@ impl Record for Instance {
     }
 }
 
-/// Where a live instance stands in the index of its pool.
+/// Returns a live instance's sort key in its pool's index.
 fn live_order(instance: &Instance) -> String {
     let (group, since) = instance.listed_in();
     keys::order(prefix(group), since, instance.name.as_str())
 }
 
-/// A group's place in the index. The prefixes sort as the groups do.
+/// Returns a group's prefix in the index. The prefixes sort like the groups.
 pub(crate) const fn prefix(group: Group) -> &'static str {
     match group {
         Group::Ending => "ending#",
@@ -163,7 +164,7 @@ pub(crate) const fn prefix(group: Group) -> &'static str {
     }
 }
 
-/// When a tombstone may go, and the item that says whose machine it was.
+/// Returns when a tombstone and its machine's owner item expire.
 pub(crate) fn expiry_of_deleted(instance: &Instance, timings: &Timings) -> i64 {
     (instance.since() + timings.tombstone_ttl_seconds).as_secs()
 }
@@ -184,7 +185,7 @@ impl Record for Job {
         let ttl = timings.job_ttl_seconds;
         if self.is_unmatched() {
             let order = keys::order(keys::FREE, self.queued_at(), &keys::job(self.key()));
-            // Its end may never be told, and nobody gives it up.
+            // Its end event may never arrive, and no pass expires it.
             let expires = self.waits_since().max(self.seen_at) + timings.job_expiry_seconds + ttl;
             return vec![
                 (keys::WAITING_POOL, s(keys::NO_POOL)),
@@ -209,13 +210,14 @@ impl Record for Job {
         };
         let ended = match self.status() {
             JobStatus::Completed => self.last_event.completed_at.unwrap_or(self.seen_at),
-            // Its end may never be told. GitHub ends a job after five days
-            // (docs.github.com/en/actions/reference/limits), which is within the record's time.
+            // Its end event may never arrive. GitHub ends a job after five days
+            // (docs.github.com/en/actions/reference/limits), which is shorter than the record's
+            // retention.
             JobStatus::InProgress => self.last_event.started_at.unwrap_or(self.seen_at),
             _ if self.expired => given_up_at,
             _ => return Vec::new(),
         };
-        // An event that GitHub delivers again much later still finds the record for its whole time.
+        // A much later redelivery of an event still finds the record for its whole retention.
         let expires = ended.max(self.seen_at) + ttl;
         vec![(keys::EXPIRES_AT, n(expires.as_secs()))]
     }
@@ -273,8 +275,8 @@ impl Record for Orphan {
 impl Record for Audit {
     const PLACE: Place = Place::Control;
 
-    /// Made of the whole line, so that a line written twice is one, and two lines of one moment are
-    /// two.
+    /// Returns a key derived from the whole entry, so that writing an entry twice stores it once,
+    /// and two entries of one moment remain separate.
     fn key(&self) -> String {
         let line = format!("{:?} {} {}", self.kind, self.by, self.why);
         format!("audit#{}#{}#{:016x}", self.subject, self.at, fnv1a(line.as_bytes()))
@@ -288,7 +290,7 @@ impl Record for Audit {
     }
 }
 
-/// A line of the audit trail among those of its month, whatever they are about.
+/// The copy of an audit entry for queries by month.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ByTime(pub(crate) Audit);
@@ -296,7 +298,7 @@ pub(crate) struct ByTime(pub(crate) Audit);
 impl Record for ByTime {
     const PLACE: Place = Place::Control;
 
-    /// It begins as every key of the trail does: the roles may not change those.
+    /// Returns a key with the common prefix of audit entries: the roles may not change those.
     fn key(&self) -> String {
         keys::by_time(&self.0.key())
     }
@@ -312,7 +314,7 @@ impl Record for ByTime {
 impl Record for Line {
     const PLACE: Place = Place::Usage;
 
-    /// The first half of it; the second stands among the marks.
+    /// Returns the partition key; the sort key is among the marks.
     fn key(&self) -> String {
         keys::usage_day(Date::of(self.at), keys::usage_shard(&self.subject()))
     }
@@ -329,7 +331,7 @@ impl Record for Line {
 impl Record for PartOfDay {
     const PLACE: Place = Place::Usage;
 
-    /// The first half of it, as of a line.
+    /// Returns the partition key, as for a usage record.
     fn key(&self) -> String {
         keys::day_sum(self.date)
     }
@@ -352,7 +354,7 @@ impl Record for Prices {
     }
 }
 
-/// Prices among those of their day, for as long as its lines are kept.
+/// The copy of the prices under their day, kept as long as its usage records.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct PricesOfHour(pub(crate) Prices);
@@ -360,7 +362,7 @@ pub(crate) struct PricesOfHour(pub(crate) Prices);
 impl Record for PricesOfHour {
     const PLACE: Place = Place::Usage;
 
-    /// The first half of it, as of a line.
+    /// Returns the partition key, as for a usage record.
     fn key(&self) -> String {
         keys::day_prices(Date::of(self.0.at))
     }
@@ -443,7 +445,7 @@ impl Record for PoolSet {
     }
 }
 
-/// A version of the set of pools, beside the present one.
+/// A kept version of the pool set, in addition to the current one.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct KeptPoolSet(pub(crate) PoolSet);
@@ -462,7 +464,7 @@ impl Record for KeptPoolSet {
 
 #[cfg(test)]
 mod tests {
-    use muster_control::causes::with_causes;
+    use muster_domain::causes::with_causes;
 
     use super::*;
 

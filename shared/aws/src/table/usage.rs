@@ -1,4 +1,4 @@
-//! What machines cost and how long jobs waited.
+//! Usage records and prices.
 
 use muster_control::ports::{Page, ReadError, Usage};
 use muster_domain::stored::Stored;
@@ -8,7 +8,7 @@ use super::keys::{self, Place};
 use super::read::Range;
 use super::{DynamoTable, records, row};
 
-/// Lines of a page: what a page has must fit into the 6 MB of Lambda's answer.
+/// Maximum number of usage records per page, which must fit into Lambda's response limit of 6 MB.
 const LINES_OF_PAGE: u32 = 4_000;
 
 impl Usage for DynamoTable {

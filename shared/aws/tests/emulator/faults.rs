@@ -1,11 +1,11 @@
-//! Answers that are lost, late or errors.
+//! Lost, late and failed responses.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_aws::table::DynamoTable;
-use muster_control::causes::with_causes;
 use muster_control::ports::{CommitError, Instances, Jobs, Launches, ReadError, Table as _, Write};
+use muster_domain::causes::with_causes;
 use muster_domain::stored::Committed;
 use muster_domain::timings::Timings;
 
@@ -92,7 +92,7 @@ async fn a_commit_that_stays_unanswered_is_unclear_and_not_a_conflict() {
     let outcome = table.commit(&[new(&planned(1, None))]).await;
     assert!(matches!(outcome, Err(CommitError::Unavailable(_))), "{outcome:?}");
     assert_eq!(proxy.seen(), muster_aws::client::ATTEMPTS);
-    // It did happen: that is why the caller reads before it tries again.
+    // It was executed: that is why the caller reads before it retries.
     assert!(stack.table.instance(&planned(1, None).name).await.expect("read").is_some());
 
     let proxy = Proxy::new("TransactWriteItems", lost);
@@ -134,8 +134,8 @@ async fn server_errors_and_throttling_are_tried_again_and_then_unavailable() {
     assert_eq!(with_causes(&why), "GetItem: InternalServerError: scripted");
 }
 
-/// A burst above a table's earlier peak is throttled for moments, and the ends of a pool's machines
-/// meet at its counter.
+/// A burst above a table's earlier peak is throttled for moments, and all ends of a pool's machines
+/// write its counter.
 #[tokio::test]
 async fn a_throttled_transaction_is_tried_again_and_another_cancelled_one_is_not() {
     let stack = Stack::new().await;
@@ -205,8 +205,7 @@ async fn keys_that_a_batch_leaves_over_are_asked_for_again() {
     assert!(table.jobs(&[key(1), key(2)]).await.is_err(), "not for ever");
 }
 
-/// A function's own way to its endpoints, in a process of its own: the environment of this one is
-/// shared by all tests.
+/// Runs in a separate process, because all tests share this one's environment.
 #[test]
 fn endpoints_come_from_the_environment() {
     let address = format!("http://{}", emulator());

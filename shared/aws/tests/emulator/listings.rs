@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_control::ports::{Instances, Jobs, Launches, Operations, Table as _, Write};
-use muster_domain::ec2::ErrorClass;
+use muster_domain::ec2::{ErrorClass, LaunchError};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::Instance;
 use muster_domain::job::{JobStatus, fold};
-use muster_domain::launch::LaunchError;
 use muster_domain::stored::{Committed, Stored};
 use muster_domain::timings::Timings;
 
@@ -20,7 +19,7 @@ fn names(instances: &[Stored<Instance>]) -> Vec<&str> {
     instances.iter().map(|instance| instance.name.as_str()).collect()
 }
 
-/// Goes back to `pending_create` after a failed launch.
+/// Returns the instance to `pending_create` after a failed launch.
 fn failed(mut instance: Instance) -> Instance {
     let error = LaunchError::new(ErrorClass::Capacity, "None", "left");
     instance.launch_failed(&error, at(50), &Timings::default());
@@ -78,7 +77,7 @@ async fn due_instances_come_page_by_page_from_every_shard_and_each_once() {
     for n in 0..23 {
         stack.table.commit(&[new(&planned(n, None))]).await.expect("committed");
     }
-    // Those of the seconds 0 to 14 are due at second 14 of the lease's end.
+    // Instances of the seconds 0 to 14 are due 14 seconds after the first lease ends.
     let now = at(14) + lease;
     let (mut seen, mut pages, mut next) = (BTreeSet::new(), 0, None);
     loop {

@@ -1,4 +1,4 @@
-//! The adapters against an emulator of DynamoDB, SQS and Secrets Manager on loopback.
+//! Tests of the adapters with an emulator of DynamoDB, SQS and Secrets Manager on loopback.
 
 mod faults;
 mod listings;

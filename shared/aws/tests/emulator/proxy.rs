@@ -1,4 +1,4 @@
-//! A door in front of the emulator that loses, refuses and delays.
+//! A proxy in front of the emulator that loses, rejects and delays requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,25 +6,26 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::emulator;
 
-/// What happens to a request.
+/// How to handle a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
-    /// It is carried out, and its answer is lost.
+    /// Execute it, and lose the response.
     LoseAnswer,
-    /// It is not carried out; this is the answer: status and body.
+    /// Do not execute it; respond with this status and body.
     Answer(u16, String),
-    /// It is not carried out and never answered.
+    /// Do not execute it, and never respond.
     Silence,
 }
 
-/// The deeds for the requests of one operation, in order; later ones, and all others, pass.
+/// A proxy with the handling for the requests of one operation, in order. Later requests, and all
+/// other operations, are forwarded.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<u32>>,
 }
 
 impl Proxy {
-    /// `operation` is the end of the `X-Amz-Target` header.
+    /// Starts the proxy. `operation` is the end of the `X-Amz-Target` header.
     pub(crate) fn new(operation: &'static str, deeds: Vec<Deed>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -41,7 +42,7 @@ impl Proxy {
                         *counter.lock().expect("no panic") += 1;
                         deed = deeds.lock().expect("no panic").next();
                     }
-                    // Each connection serves one request: closing it is how an answer is lost.
+                    // Each connection serves one request: closing it loses the response.
                     let _ = handle(stream, &request, deed);
                 });
             }
@@ -49,7 +50,7 @@ impl Proxy {
         Self { address, seen }
     }
 
-    /// How many requests of the operation came.
+    /// Returns how many requests of the operation arrived.
     pub(crate) fn seen(&self) -> u32 {
         *self.seen.lock().expect("no panic")
     }

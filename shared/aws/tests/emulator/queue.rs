@@ -49,7 +49,7 @@ async fn messages_of_any_number_arrive_whole() {
 async fn any_text_of_a_workflows_author_can_be_sent() {
     let stack = Stack::new().await;
     let mut event = event(1, JobStatus::Queued);
-    // SQS refuses the raw form of the first three; the others must arrive as they are.
+    // SQS rejects the raw form of the first three; the others must arrive unchanged.
     event.name = "\u{0}\u{8}\u{ffff} naïve 👷 </xml> \"q\"".into();
     let message = JobsMessage::JobEvent { event: event.into(), delivery: "d-1".into() };
     assert_eq!(stack.queue.send_jobs(std::slice::from_ref(&message)).await, Ok(()));
@@ -85,7 +85,7 @@ async fn a_hidden_message_stays_hidden_for_the_time_asked() {
     let first = receipt(receive(&stack, &stack.urls.reap).await);
     assert_eq!(stack.queue.hide(&first, Seconds(0)).await, Ok(()), "at once");
     let second = receipt(receive(&stack, &stack.urls.reap).await);
-    // Longer than SQS takes (the emulator takes anything).
+    // Longer than SQS accepts (the emulator accepts any value).
     assert_eq!(stack.queue.hide(&second, Seconds(100_000)).await, Ok(()));
     assert!(receive(&stack, &stack.urls.reap).await.is_empty());
 }

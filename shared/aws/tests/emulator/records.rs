@@ -1,11 +1,11 @@
-//! Records to write: those of the suite that every door passes, and what only these tests need.
+//! Records to write: those of the conformance suite, and further ones for these tests.
 
 use muster_domain::instance::{Instance, Order};
 use muster_domain::timings::Timings;
 
 pub(crate) use muster_conformance::records::*;
 
-/// The instance's tombstone, after a forced order at a second.
+/// Returns the instance's tombstone, after a forced order at a second.
 pub(crate) fn deleted(instance: &Instance, second: u32) -> Instance {
     let mut instance = instance.clone();
     instance.order_delete(&order(second), at(second));

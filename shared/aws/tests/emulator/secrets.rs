@@ -59,7 +59,7 @@ async fn a_changed_webhook_secret_loses_no_delivery() {
     assert!(is_signed(&secret, NEW, now + Seconds(2 * 86_400)).await);
 }
 
-/// The operator's way to end a secret that has leaked.
+/// How an operator revokes a leaked secret.
 #[tokio::test]
 async fn a_leaked_webhook_secret_ends_within_five_minutes_when_the_new_one_is_put_in_twice() {
     let config = config().await;
@@ -77,7 +77,7 @@ async fn a_leaked_webhook_secret_ends_within_five_minutes_when_the_new_one_is_pu
 
 #[tokio::test]
 async fn a_known_webhook_secret_outlives_an_outage() {
-    // Made long ago, so that no earlier value is asked for.
+    // Created long ago, so that the previous value is not read.
     let known = json!({ "SecretString": OLD, "CreatedDate": 1.0 }).to_string();
     let outage = json!({ "__type": "InternalServiceError" }).to_string();
     let deeds = std::iter::once(Deed::Answer(200, known));

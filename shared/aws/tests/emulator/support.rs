@@ -1,4 +1,4 @@
-//! The emulator, and a stack's tables and queues on it.
+//! The emulator, with a stack's tables and queues.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use muster_aws::queue::{QueueUrls, SqsQueue};
 use muster_aws::table::{DynamoTable, TableNames};
 use muster_domain::timings::Timings;
 
-/// Kept for its standard input: when this process ends, however it ends, the shell reads the end of
-/// it and takes the emulator down.
+/// Kept for its standard input: when this process ends for any reason, the shell reads end of file
+/// and stops the emulator.
 static EMULATOR: OnceLock<(Child, SocketAddr)> = OnceLock::new();
 
 const KEEPER: &str = r#""$0" >"$1" 2>&1 & emulator=$!; cat >/dev/null; kill "$emulator""#;
@@ -39,7 +39,8 @@ fn start() -> (Child, SocketAddr) {
     (0..5).find_map(|_| listening(&program)).expect("a port that nobody else takes meanwhile")
 }
 
-/// The emulator on a port that was free just now; none where somebody else has it by then.
+/// Starts the emulator on a port that was just free. `None` if a different process has taken the
+/// port.
 fn listening(program: &Path) -> Option<(Child, SocketAddr)> {
     let address = TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
@@ -57,7 +58,7 @@ fn listening(program: &Path) -> Option<(Child, SocketAddr)> {
         .expect("sh starts");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(90) {
-        // Its own word: an open port alone may be somebody else's.
+        // Read from the log: an open port alone may belong to a different process.
         let told = std::fs::read_to_string(&log).unwrap_or_default();
         if told.contains(&format!("Running on http://{address}")) {
             return Some((child, address));
@@ -70,7 +71,7 @@ fn listening(program: &Path) -> Option<(Child, SocketAddr)> {
     panic!("the emulator does not start: see {}", log.display());
 }
 
-/// The configuration of the functions, with another endpoint.
+/// The functions' configuration with a different endpoint.
 pub(crate) async fn config_at(address: SocketAddr) -> SdkConfig {
     muster_aws::client::load()
         .await
@@ -85,7 +86,7 @@ pub(crate) async fn config() -> SdkConfig {
     config_at(emulator()).await
 }
 
-/// Tables and queues of their own for each test.
+/// Separate tables and queues for each test.
 pub(crate) struct Stack {
     pub(crate) config: SdkConfig,
     pub(crate) names: TableNames,
@@ -136,12 +137,12 @@ impl Stack {
         }
     }
 
-    /// The same tables behind another endpoint.
+    /// The same tables at a different endpoint.
     pub(crate) async fn table_at(&self, address: SocketAddr) -> DynamoTable {
         DynamoTable::new(&config_at(address).await, self.names.clone(), Timings::default())
     }
 
-    /// An item as it is stored.
+    /// Returns an item as stored.
     pub(crate) async fn raw(&self, table: &str, key: (&str, &str)) -> Option<Item> {
         self.dynamodb
             .get_item()
@@ -192,7 +193,7 @@ async fn create(
             .expect("complete")
     });
     let keys = key.iter().zip([KeyType::Hash, KeyType::Range]).map(|(name, kind)| part(name, kind));
-    // An empty list is refused.
+    // An empty list is rejected.
     let indexes = Some(indexes.collect::<Vec<_>>()).filter(|some| !some.is_empty());
     client
         .create_table()

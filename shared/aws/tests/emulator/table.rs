@@ -12,12 +12,12 @@ use muster_domain::timings::Timings;
 use crate::records::*;
 use crate::support::Stack;
 
-/// A record as the table has it after so many writes of it.
+/// A record as the table returns it after this many writes.
 pub(crate) fn stored<T>(version: u64, record: T) -> Stored<T> {
     Stored::read(record, Version(version))
 }
 
-/// The same as it was made.
+/// A record as the table returns it after its first write.
 pub(crate) fn made<T>(record: T) -> Stored<T> {
     stored(0, record)
 }
@@ -51,7 +51,8 @@ async fn every_record_reads_as_it_was_written() {
     let table = Stack::new().await.table;
     let mut instance = running(1, Some(key(1)));
     instance.order_delete(&order(9), at(9));
-    // A nonce may be any number, also one that no signed integer and no float can hold.
+    // A nonce may be any number, including one that neither a signed integer nor a float can
+    // represent.
     instance.set_wake(Some(u64::MAX - 1));
     let mut job = fold(Some(queued(1)), event(1, JobStatus::InProgress), at(70));
     job.passed_over = Some(PassedOver { times: 2, at: at(60) });
@@ -84,7 +85,7 @@ async fn a_record_is_made_once() {
     let table = Stack::new().await.table;
     let instance = planned(1, None);
     assert_eq!(table.commit(&[new(&instance)]).await, Ok(Committed::by_table()));
-    // The same content by another call is another writer, not a lost answer.
+    // Equal content from a different call is a different writer, not a lost response.
     assert_eq!(table.commit(&[new(&instance)]).await, Err(CommitError::Conflict));
 }
 
@@ -149,7 +150,7 @@ async fn many_are_read_at_once_each_once_and_without_the_missing_ones() {
         let jobs: Vec<Write> = (from..from + 75).map(|n| new(&queued(n))).collect();
         table.commit(&jobs).await.expect("committed");
     }
-    // More than one batch of keys, some twice, some unknown.
+    // More than one batch of keys, with duplicates and unknown ones.
     let keys: Vec<_> = (1..=180).chain(1..=10).map(key).collect();
     let mut found: Vec<u64> =
         table.jobs(&keys).await.expect("read").iter().map(|job| job.key().job).collect();
@@ -197,7 +198,7 @@ async fn a_pools_counter_goes_down_without_being_read_and_never_below_zero() {
     assert_eq!(table.commit(&[down()]).await, Err(CommitError::Conflict), "no counter");
     table.commit(&[new(&capacity(3, None))]).await.expect("committed");
     assert_eq!(table.commit(&[down()]).await, Ok(Committed::by_table()));
-    // Two of one pool in one commit are one action of the transaction.
+    // Two of one pool in a commit become one action of the transaction.
     assert_eq!(table.commit(&[down(), down(), new(&queued(1))]).await, Ok(Committed::by_table()));
     let left = table.capacity(&pool()).await.expect("read").expect("there");
     assert_eq!((left.live, left.version()), (0, Version(2)));
@@ -268,7 +269,7 @@ async fn a_record_of_a_later_schema_is_not_read() {
     };
     assert_eq!(key, instance.name.as_str());
     assert!(why.to_string().contains("its schema is 3"), "{why}");
-    // Nothing is decided about a group of which one cannot be read.
+    // No decision is made about a group with an unreadable record.
     assert!(stack.table.instances(&[instance.name]).await.is_err());
 }
 

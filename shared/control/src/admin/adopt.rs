@@ -1,12 +1,11 @@
-//! Takes in what was queued before anybody told of it: before the webhook worked, or while it did
-//! not.
+//! Imports jobs that were queued while no webhook events arrived.
 
+use muster_api::answers::{AdoptedJobs, Answer, UnservedJob, WaitingJob};
+use muster_api::{AdminError, AdminErrorCode, call_failure};
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::time::Time;
 
-use super::answers::{AdoptedJobs, Answer, UnservedJob, WaitingJob};
-use super::resolve::told;
-use super::{Admin, AdminError, AdminErrorCode};
+use super::Admin;
 use crate::context::Ports;
 use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
 
@@ -33,12 +32,14 @@ fn refused(error: TakeInError) -> AdminError {
     match error {
         TakeInError::Pass(error) => error.into(),
         TakeInError::Github(trouble) => {
-            let (code, message) = told("GitHub", &trouble);
+            let (code, message) = call_failure("GitHub", &trouble);
             AdminError::new(code, message)
         }
         TakeInError::NoRepository(repository) => AdminError::new(
             AdminErrorCode::NotFound,
-            format!("GitHub shows the App no repository {repository}; see what it is installed on"),
+            format!(
+                "GitHub does not show repository {repository} to the App; check where the App is installed"
+            ),
         ),
     }
 }

@@ -1,16 +1,16 @@
-//! The audit trail by time: after an incident one does not know names.
+//! The audit trail by time, for incidents in which no names are known yet.
 
+use muster_api::answers::{Answer, AuditList};
+use muster_api::{AdminError, AdminErrorCode, AuditRequest, MAX_LIMIT};
 use muster_domain::time::{Seconds, Time};
 
-use super::answers::{Answer, AuditList};
-use super::request::{AuditRequest, MAX_LIMIT};
-use super::{Admin, AdminError, AdminErrorCode};
+use super::Admin;
 use crate::context::Ports;
 use crate::ports::Operations as _;
 
-/// How far back a request looks that does not say it.
+/// How far back a request reads by default.
 const USUAL_SPAN: Seconds = Seconds(7 * 24 * 3600);
-/// The longest time of one request: each month of it is a read.
+/// Maximum time range of a request: each month of it is a separate read.
 const MAX_SPAN: Seconds = Seconds(400 * 24 * 3600);
 
 impl<P: Ports> Admin<'_, P> {

@@ -1,6 +1,9 @@
-//! The canary: one machine that no job needs, on the way of every other, to see whether one comes.
+//! The canary: one machine without a job, launched like any other, to test that launches work.
 
+use muster_api::answers::{Answer, OrderedCanary};
+use muster_api::{AdminError, AdminErrorCode, CanaryRequest};
 use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::causes::with_causes;
 use muster_domain::hash::fnv1a;
 use muster_domain::ids::{Entity, PoolName};
 use muster_domain::instance::Instance;
@@ -12,21 +15,18 @@ use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
-use super::answers::{Answer, OrderedCanary};
-use super::request::CanaryRequest;
-use super::{Admin, AdminError, AdminErrorCode};
-use crate::causes::with_causes;
+use super::Admin;
 use crate::context::{Context, Ports};
 use crate::ports::{Directory, Queue as _, Write};
 use crate::writes;
 
-/// When the pool is woken once more: the index that lists open launches may not show this one yet
-/// when the first wake-up arrives.
+/// When the pool is woken a second time: the index of open launches may not show this one yet when
+/// the first wake-up arrives.
 const AGAIN: Seconds = Seconds(5);
 
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
-    /// Plans a launch of one machine and commits it. The pool's next pass finds the launch open and
-    /// calls EC2: it is that pass's right, in the real function, that is to be seen.
+    /// Plans a launch of one machine and commits it. The pool's next pass finds the open launch and
+    /// calls EC2, which tests the permissions of the function that launches every machine.
     pub(super) async fn canary(
         &self,
         request: &CanaryRequest,
@@ -91,8 +91,9 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(planned)
     }
 
-    /// All of a launch pass's writes but its lease: the pool's counter is replaced as it was read,
-    /// so a pass that is at work there, and has launched since, makes this one look again.
+    /// Returns the writes of a launch pass, except its lease. The pool's counter is replaced on
+    /// condition that it is unchanged, so a concurrent launch causes a conflict and this pass
+    /// starts over.
     fn canary_writes(
         &self,
         planned: &PlannedLaunch,
@@ -128,13 +129,13 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             if let Err(error) = self.context.queue.send_wakes(&wake, delay).await {
                 tracing::warn!(
                     error = with_causes(&error),
-                    "failed to wake the pool; a sweep does when the canary is due"
+                    "failed to wake the pool; the sweep does when the canary is due"
                 );
             }
         }
     }
 
-    /// The pool that is asked for, or the only one.
+    /// Returns the requested pool, or the only one.
     fn pool_of_canary(&self, request: &CanaryRequest) -> Result<&Pool, AdminError> {
         let settings = self.context.settings;
         let names = self.pools(request.pool.as_ref())?;
@@ -150,7 +151,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
     }
 }
 
-/// Where the canary's runner is registered.
+/// Returns the entity to register the canary's runner with.
 fn home(pool: &Pool, asked: Option<&Entity>) -> Result<Entity, AdminError> {
     let name = &pool.name;
     match (&pool.entity, asked) {

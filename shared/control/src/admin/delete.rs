@@ -1,20 +1,19 @@
-//! The delete order: refused at once when a job runs; else one commit, and the reaper does the
-//! rest.
+//! The delete order: refused if a job runs; otherwise one commit, which the reaper carries out.
 
+use muster_api::answers::{Answer, DeleteDryRun, OrderedDelete};
+use muster_api::{AdminError, AdminErrorCode, DeleteRequest, check_reason};
 use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::causes::with_causes;
+use muster_domain::explain;
 use muster_domain::ids::InstanceName;
 use muster_domain::instance::{Instance, Order};
-use muster_domain::job::explain;
-use muster_domain::launch::trouble::Asked;
+use muster_domain::launch::record::trouble::Asked;
 use muster_domain::message::WakePool;
 use muster_domain::observation::RunnerSeen;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
-use super::answers::{Answer, DeleteDryRun, OrderedDelete};
-use super::request::{DeleteRequest, check_reason};
-use super::{Admin, AdminError, AdminErrorCode};
-use crate::causes::with_causes;
+use super::Admin;
 use crate::context::Ports;
 use crate::health::note_answer;
 use crate::ports::{Github as _, Operations as _, Queue as _, Write};
@@ -32,8 +31,7 @@ impl<P: Ports> Admin<'_, P> {
         let switches =
             self.context.table.switches().await?.map(Stored::into_record).unwrap_or_default();
         if let Some(off) = switches.deletes_off(now).filter(|_| !request.force) {
-            let message =
-                format!("deletes are {off}. Switch them on again, or pass \"force\": true");
+            let message = format!("deletes are {off}. Resume them, or pass \"force\": true");
             return Err(AdminError::new(AdminErrorCode::SwitchedOff, message));
         }
         let instance = self.find(&request.name).await?;
@@ -46,8 +44,8 @@ impl<P: Ports> Admin<'_, P> {
         })
     }
 
-    /// Refused when a job runs, says the record or GitHub. From the commit of the order on,
-    /// job-started loses.
+    /// Orders the delete, unless our record or GitHub reports a running job. After the commit,
+    /// job-started is refused.
     async fn try_delete(
         &self,
         name: &InstanceName,
@@ -63,7 +61,7 @@ impl<P: Ports> Admin<'_, P> {
         }
         let order = order(request, now);
         if instance.runner.is_busy() && !request.kill_running_job {
-            let mut why = "a job runs on it, says its own record".to_owned();
+            let mut why = "its record shows a running job".to_owned();
             if let Some(over) = explain::over_at_github(&instance) {
                 why = format!("{why}. {over}");
             }
@@ -84,15 +82,16 @@ impl<P: Ports> Admin<'_, P> {
         let is_busy =
             asks && matches!(self.runner_seen(&instance, now).await?, Some(RunnerSeen::Busy(_)));
         if is_busy {
-            let why = "GitHub says that its runner is busy";
+            let why = "GitHub reports that its runner is busy";
             return self.refuse(&instance, &order, false, why, now).await;
         }
         self.accept(&instance, &order, now).await
     }
 
-    /// Only looks: the DELETE is the reaper's. The look comes before the mark, which no one would
-    /// take back if this pass were stopped: a job that starts meanwhile changes the record, and the
-    /// order begins anew. Without an answer the order stands; the reaper asks again.
+    /// Queries GitHub for the runner without deregistering it: that is the reaper's task. The query
+    /// precedes the commit, because no one would revert the mark if this request were interrupted.
+    /// If a job starts meanwhile, the record changes and the order starts over. Without an answer
+    /// the order is accepted; the reaper queries again.
     pub(super) async fn runner_seen(
         &self,
         instance: &Instance,
@@ -124,7 +123,7 @@ impl<P: Ports> Admin<'_, P> {
         self.commit(writes).await?;
         tracing::warn!(instance.id = %next.name, by = order.by, force = order.force,
             kill_running_job = order.kill_running_job, reason = order.reason, "operator ordered a delete");
-        // Only wake-ups: the sweep finds the due row, and the job that it claimed, as well.
+        // Only speeds things up: the sweep also finds the due row and the job that it claimed.
         if let Err(error) = self.context.queue.send_reap(&[reap_message(before, now)]).await {
             tracing::warn!(
                 error = with_causes(&error),
@@ -144,7 +143,7 @@ impl<P: Ports> Admin<'_, P> {
             state: next.state(),
             order: next.order().cloned(),
             name: next.name,
-            message: "ordered; the reaper does the rest: see explain".into(),
+            message: "ordered; the reaper carries it out: see explain".into(),
         }))
     }
 
@@ -169,8 +168,8 @@ impl<P: Ports> Admin<'_, P> {
         Err(AdminError::new(
             AdminErrorCode::Busy,
             format!(
-                "instance {} is not deleted: {why}. Its state is unchanged ({}). Wait for the job's \
-                 end, or pass \"kill_running_job\": true",
+                "instance {} is not deleted: {why}. Its state is unchanged ({}). Wait until the job \
+                 ends, or pass \"kill_running_job\": true",
                 instance.name,
                 instance.state()
             ),

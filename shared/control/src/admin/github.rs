@@ -1,35 +1,36 @@
-//! The App at GitHub: shown, made of its manifest, connected, and its webhook pointed at the stack.
+//! The App on GitHub: shows it, creates it from a manifest, connects one, and points its webhook at
+//! the stack.
 //!
-//! A code makes one App, and GitHub shows its key once. So the key is kept before anything else is
-//! asked, and every step behind that can be repeated alone.
+//! A manifest code works once, and GitHub shows the key once. So the key is stored before any other
+//! call, and each later step can be repeated separately.
 
 use futures_util::future::join;
-use muster_domain::app::{AppProblem, NewAppLinks, NoCode, check_code, code_mark, settings_page};
-use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::time::Time;
-
-use super::answers::{
+use muster_api::answers::{
     Answer, AppStatus, ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation,
 };
-use super::request::{
-    AppId, ConnectApp, CreateApp, ExpectedOwner, GithubRequest, HookOrder, Rotated,
+use muster_api::{
+    AdminError, AdminErrorCode, AppId, ConnectApp, CreateApp, ExpectedOwner, GithubRequest,
+    HookOrder, Rotated, call_failure,
 };
-use super::resolve::told;
-use super::{Admin, AdminError, AdminErrorCode};
+use muster_domain::app::{AppProblem, NewAppLinks, NoCode, check_code, code_mark, settings_page};
+use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::causes::with_causes;
+use muster_domain::hidden::Hidden;
+use muster_domain::time::Time;
+
+use super::Admin;
 use crate::app_watch::AppWatch;
-use crate::causes::with_causes;
 use crate::context::Ports;
-use crate::hidden::Hidden;
 use crate::ports::{
     AppAccount, AppCredentials, AppSetup, ConversionError, Directory, HookError, IdentityError,
     MadeApp, Table as _, Unavailable, Write,
 };
 
 pub(super) const ONE: &str =
-    "\"github\" takes one of \"create\", \"connect\", \"hook\", \"rotate\" and \"repositories\"";
+    "\"github\" accepts one of \"create\", \"connect\", \"hook\", \"rotate\" and \"repositories\"";
 /// The subject of the App's lines in the audit trail.
 pub(super) const SUBJECT: &str = "github";
-/// What repeats the step behind the key.
+/// The request that repeats the step after storing the key.
 const SET_HOOK: &str = "{\"action\":\"github\",\"hook\":\"set\"}";
 
 impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
@@ -101,12 +102,12 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
     ) -> Result<ShownGithub, AdminError> {
         let CreateApp { code, api_url, replace, owner } = request;
         check_code(code.expose()).map_err(|NoCode| {
-            bad("\"code\" is not one of GitHub's: it has letters, digits, \"-\" and \"_\" alone")
+            bad("\"code\" is not a manifest code of GitHub: those have only letters, digits, \"-\" and \"_\"")
         })?;
         if self.is_made(code, *replace).await? {
             return Ok(self.finish(None, now).await);
         }
-        self.note("GitHub makes the App of a manifest", by, now).await?;
+        self.note("GitHub creates the App from a manifest", by, now).await?;
         let github = self.context.github;
         let made = github.convert(api_url, code).await.map_err(not_made)?;
         if let Some(expected) = owner.as_ref().filter(|expected| !belongs(&made.owner, expected)) {
@@ -116,8 +117,8 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         Ok(self.finish(Some(made.credentials.html_url), now).await)
     }
 
-    /// Whether the App of this code is kept already: the same request came before, and its answer was
-    /// lost.
+    /// Whether the App of this code is already stored: an earlier identical request succeeded, but
+    /// its response was lost.
     async fn is_made(&self, code: &Hidden, replace: bool) -> Result<bool, AdminError> {
         let github = self.context.github;
         let (made_by, app) = join(github.made_by(), github.app()).await;
@@ -129,15 +130,15 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
             Ok(app) => {
                 let (name, id) = (&app.slug, app.id);
                 let message = format!(
-                    "the stack has an App that answers: {name} ({id}); \"replace\": true puts the \
-                     new one in its place"
+                    "the stack already has a working App, {name} ({id}); pass \"replace\": true to \
+                     replace it"
                 );
                 Err(AdminError::new(AdminErrorCode::AppExists, message))
             }
             Err(AppProblem::Unanswered(trouble)) => {
-                let (code, told) = told("GitHub", &trouble);
+                let (code, why) = call_failure("GitHub", &trouble);
                 let message =
-                    format!("whether the stack has an App that answers is not known: {told}");
+                    format!("could not check whether the stack already has a working App: {why}");
                 Err(AdminError::new(code, message))
             }
             Err(
@@ -177,7 +178,8 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         Ok(self.finish(Some(credentials.html_url), now).await)
     }
 
-    /// What is left when the App's key is kept. Whatever of it fails is told and can be repeated.
+    /// Performs the steps after the App's key is stored. A failed step is reported and can be
+    /// repeated.
     async fn finish(&self, html_url: Option<String>, now: Time) -> ShownGithub {
         let left = self.point_hook().await.err();
         let shown = self.shown(now).await;
@@ -187,24 +189,25 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
             left: left.map(|error| {
                 let why = error.message;
                 format!(
-                    "the App's key is kept, but its webhook is not set: {why}. Set it: {SET_HOOK}"
+                    "the App's key is stored, but its webhook is not set: {why}. Set it: {SET_HOOK}"
                 )
             }),
             ..shown
         }
     }
 
-    /// Has GitHub send events to this stack, signed with the stack's secret.
+    /// Points the App's webhook at this stack, with the stack's secret.
     pub(super) async fn point_hook(&self) -> Result<(), AdminError> {
         let github = self.context.github;
         let Some(url) = &self.context.settings.webhook_url else {
-            return Err(bad("the stack does not know its webhook's address (MUSTER_WEBHOOK_URL)"));
+            return Err(bad("the stack's webhook address is not configured (MUSTER_WEBHOOK_URL)"));
         };
         let secret = github.signing_secret().await.map_err(|error| unavailable(&error))?;
         github.set_hook(url, Some(&secret.value)).await.map_err(not_set)
     }
 
-    /// Writes what is about to be done into the audit trail. No secret is in `why`.
+    /// Records an action in the audit trail before it is performed. `why` must not contain a
+    /// secret.
     pub(super) async fn note(&self, why: &str, by: &str, now: Time) -> Result<(), AdminError> {
         let line = Audit {
             at: now,
@@ -224,44 +227,44 @@ fn bad(message: &str) -> AdminError {
 }
 
 pub(super) fn unavailable(error: &Unavailable) -> AdminError {
-    let message = format!("{}; nothing was lost, try again", with_causes(error));
+    let message = format!("{}; no data was lost, try again", with_causes(error));
     AdminError::new(AdminErrorCode::Unavailable, message)
 }
 
-/// GitHub did not take settings of the webhook.
+/// Returns the error for rejected webhook settings.
 pub(super) fn not_set(problem: HookError) -> AdminError {
     match problem {
         HookError::Refused(fault) => {
             let message = format!(
-                "GitHub refuses the webhook's settings: {} ({}); see to the webhook in the App's \
+                "GitHub rejects the webhook's settings: {} ({}); check the webhook in the App's \
                  settings (General)",
                 fault.message, fault.code
             );
             AdminError::new(AdminErrorCode::NotAllowed, message)
         }
         HookError::ProviderError(trouble) => {
-            let (code, told) = told("GitHub", &trouble);
-            AdminError::new(code, told)
+            let (code, why) = call_failure("GitHub", &trouble);
+            AdminError::new(code, why)
         }
     }
 }
 
 fn not_made(problem: ConversionError) -> AdminError {
     match problem {
-        ConversionError::Address => bad("\"api_url\" is no https address of GitHub's API"),
+        ConversionError::Address => bad("\"api_url\" is not an https URL of GitHub's API"),
         ConversionError::UnknownCode => AdminError::new(
             AdminErrorCode::NotFound,
-            "GitHub does not know this code: it works once, and for an hour. Begin anew; if GitHub \
-             shows the App among yours, make a private key in its settings and use \"connect\"",
+            "GitHub does not know this code: a code works once, within an hour. Start again; or, if \
+             GitHub lists the App as yours, generate a private key in its settings and use \"connect\"",
         ),
         ConversionError::ProviderError(trouble) => {
-            let (code, told) = told("GitHub", &trouble);
-            AdminError::new(code, told)
+            let (code, why) = call_failure("GitHub", &trouble);
+            AdminError::new(code, why)
         }
     }
 }
 
-/// Whether an App belongs to the account that was asked for. GitHub's logins have no case.
+/// Whether an App belongs to the expected account. GitHub's logins are case-insensitive.
 fn belongs(owner: &AppAccount, expected: &ExpectedOwner) -> bool {
     match (owner, expected) {
         (AppAccount::Organization(login), ExpectedOwner::Organization(name)) => {
@@ -272,8 +275,8 @@ fn belongs(owner: &AppAccount, expected: &ExpectedOwner) -> bool {
     }
 }
 
-/// Pools without an `entity` serve the App's owner, so an App of another account would start that account's jobs here. Its
-/// key is not stored.
+/// Returns the error for an App of an unexpected account. Pools without an `entity` serve the App's
+/// owner, so it would start that account's jobs here. Its key is not stored.
 fn of_another(made: &MadeApp, expected: &ExpectedOwner) -> AdminError {
     let owner = match &made.owner {
         AppAccount::Organization(login) => format!("the organization {login}"),
@@ -289,7 +292,7 @@ fn of_another(made: &MadeApp, expected: &ExpectedOwner) -> AdminError {
     AdminError::new(
         AdminErrorCode::NotAllowed,
         format!(
-            "GitHub created App {slug} ({id}) for {owner}, and it was asked for {expected}. The stack did not store its key. If you \
+            "GitHub created App {slug} ({id}) for {owner}, but the request was for {expected}. The stack did not store its key. If you \
              created it by mistake, delete it at {page}, sign in at GitHub {sign_in} and start again; if you did not, someone else \
              on your machine used the page"
         ),
@@ -304,14 +307,15 @@ fn made_settings(made: &MadeApp) -> String {
     settings_page(&made.credentials.html_url, organization)
 }
 
-/// The App is there, and its key is gone: GitHub shows it once. Another one can be made.
+/// Returns the error for a new App whose key could not be stored. GitHub shows a key once, but a
+/// new key can be created.
 fn not_kept(made: &MadeApp, error: &Unavailable) -> AdminError {
     let app = &made.credentials;
     let page = made_settings(made);
     let (slug, id, why) = (&app.slug, &app.app_id, with_causes(error));
     let message = format!(
-        "GitHub made App {slug} ({id}), but its key could not be kept: {why}. Mend that, make a \
-         private key at {page} and use \"connect\""
+        "GitHub created App {slug} ({id}), but its key could not be stored: {why}. Fix that, \
+         generate a private key at {page} and use \"connect\""
     );
     AdminError::new(AdminErrorCode::Unavailable, message)
 }
@@ -319,7 +323,7 @@ fn not_kept(made: &MadeApp, error: &Unavailable) -> AdminError {
 fn not_it(problem: &IdentityError) -> AdminError {
     let (code, message) = match problem {
         IdentityError::Unfit(problem) => (AdminErrorCode::BadRequest, problem.of_request()),
-        IdentityError::App(AppProblem::Unanswered(trouble)) => told("GitHub", trouble),
+        IdentityError::App(AppProblem::Unanswered(trouble)) => call_failure("GitHub", trouble),
         IdentityError::App(problem) => (AdminErrorCode::NotAllowed, problem.of_request()),
     };
     AdminError::new(code, format!("{message}; nothing was changed"))

@@ -1,29 +1,29 @@
-//! The App's webhook: tested, removed, and given another secret.
+//! The App's webhook: tests it, removes it, and replaces its secret.
 
+use muster_api::answers::{Answer, TestedDelivery, TestedHook};
+use muster_api::{AdminError, AdminErrorCode, call_failure};
 use muster_domain::app::delivery_remedy;
 use muster_domain::time::{Seconds, Time};
 
-use super::answers::{Answer, TestedDelivery, TestedHook};
+use super::Admin;
 use super::github::{SUBJECT, not_set, unavailable};
-use super::resolve::told;
-use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::Ports;
 use crate::ports::{AppSetup, Directory, Github as _, HookAttempt, Operations as _};
 
-/// Nobody is there. GitHub has no call that takes a webhook's address away or switches it off.
+/// An address that does not exist. GitHub has no API call that removes or deactivates a webhook.
 /// Source: datatracker.ietf.org/doc/html/rfc2606 and docs.github.com/en/rest/apps/webhooks
 const NOWHERE: &str = "https://muster.invalid/removed";
-/// Between two looks at what GitHub has delivered.
+/// Interval between two reads of GitHub's deliveries.
 const LOOKS_APART: Seconds = Seconds(1);
-/// How often it is looked at: GitHub repeats a delivery within seconds.
+/// Maximum number of reads: GitHub redelivers within seconds.
 const LOOKS: u32 = 15;
-/// How many lines of the audit trail are read for a rotation that was begun.
+/// Number of audit lines read to find a rotation in progress.
 const LINES: u32 = 50;
 
 impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
-    /// Has GitHub send events where nobody is.
+    /// Points the webhook at an address that does not exist.
     pub(super) async fn remove_hook(&self, by: &str, now: Time) -> Result<(), AdminError> {
-        self.note("the webhook is pointed nowhere", by, now).await?;
+        self.note("the webhook is removed", by, now).await?;
         let removed = self.context.github.set_hook(NOWHERE, None).await;
         removed.map_err(|problem| {
             let error = not_set(problem);
@@ -32,8 +32,8 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         })
     }
 
-    /// Has the newest delivery repeated, and waits for what comes of it. So address, certificate,
-    /// gateway and secret are proved without a job.
+    /// Requests redelivery of the newest event and waits for the result. This tests address,
+    /// certificate, gateway and secret without a job.
     pub(super) async fn test_hook(&self) -> Result<Answer, AdminError> {
         let github = self.context.github;
         let before = self.attempts().await?;
@@ -42,11 +42,11 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
             return Ok(Answer::TestedHook(TestedHook { tested: None, wrong }));
         };
         let is_repeated = github.redeliver(newest.id).await.map_err(|trouble| {
-            let (code, told) = told("GitHub", &trouble);
-            AdminError::new(code, told)
+            let (code, why) = call_failure("GitHub", &trouble);
+            AdminError::new(code, why)
         })?;
         if !is_repeated {
-            let message = "GitHub does not repeat its newest delivery; try again";
+            let message = "GitHub cannot redeliver its newest event; try again";
             return Err(AdminError::new(AdminErrorCode::Unavailable, message));
         }
         for _ in 0..LOOKS {
@@ -59,7 +59,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
             }
         }
         let wrong = Some(format!(
-            "GitHub has not repeated its {:?} within {LOOKS} s; try again",
+            "GitHub did not redeliver its {:?} event within {LOOKS} s; try again",
             newest.event
         ));
         Ok(Answer::TestedHook(TestedHook { tested: None, wrong }))
@@ -67,8 +67,8 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
 
     async fn attempts(&self) -> Result<Vec<HookAttempt>, AdminError> {
         self.context.github.hook_attempts().await.map_err(|trouble| {
-            let (code, told) = told("GitHub", &trouble);
-            AdminError::new(code, told)
+            let (code, why) = call_failure("GitHub", &trouble);
+            AdminError::new(code, why)
         })
     }
 
@@ -78,7 +78,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         let wrong = (!is_taken).then(|| {
             let met = match status {
                 Some(status) => format!("was answered {status}"),
-                None => "met no connection".to_owned(),
+                None => "got no connection".to_owned(),
             };
             let remedy = delivery_remedy(status, &self.context.settings.stack);
             format!("GitHub's {event:?} {met}: {remedy}")
@@ -86,9 +86,10 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         TestedHook { tested: Some(TestedDelivery { event, status, at }), wrong }
     }
 
-    /// Another secret: kept first, so that the webhook takes what is signed with either, and then
-    /// told to GitHub. One that was kept and never told is told now, and none is made: with a third,
-    /// the webhook would refuse what GitHub signs.
+    /// Replaces the webhook's secret: first stores a new one, so that the webhook accepts
+    /// signatures with either, and then sends it to GitHub. If an earlier rotation stored a secret
+    /// without sending it, sends that one: with a third secret, the webhook would reject what
+    /// GitHub signs.
     pub(super) async fn rotate_secret(&self, by: &str, now: Time) -> Result<(), AdminError> {
         let github = self.context.github;
         let lines = self.context.table.audit(SUBJECT, LINES).await?;
@@ -102,31 +103,31 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         }
         self.point_hook().await.map_err(|error| {
             let message = format!(
-                "the stack has another secret, and GitHub still signs with the one before, which is \
-                 taken for a day: {}. Go on with the same request",
+                "the stack has a new secret, but GitHub still signs with the previous one, which is \
+                 accepted for a day: {}. Repeat the request to continue",
                 error.message
             );
             AdminError { message, ..error }
         })?;
-        // Behind the line that it ends: both are told by the same clock.
+        // One second later, to sort after the line that it completes: both use the same clock.
         self.note(&Rotation::Done.line(), by, now + Seconds(1)).await
     }
 }
 
-const NEVER_SENT: &str = "GitHub never sent anything: the webhook is not active, and no API can switch it on. In the App's \
-    settings (General, Webhook) tick Active";
+const NEVER_SENT: &str = "GitHub never sent an event: the webhook is not active, and no API can activate it. Tick Active in \
+    the App's settings (General, Webhook)";
 
-/// How far a change of the secret has come, as its lines of the audit trail tell.
+/// The progress of a secret rotation, as recorded in the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rotation {
-    /// The secret of this time is to be replaced.
+    /// The secret created at this time is being replaced.
     Begun(String),
-    /// GitHub signs with the new one.
+    /// GitHub signs with the new secret.
     Done,
 }
 
 impl Rotation {
-    const BEGUN: &str = "the webhook's secret is replaced, that of ";
+    const BEGUN: &str = "replacing the webhook's secret, created at ";
     const DONE: &str = "GitHub signs with the new secret";
 
     fn line(&self) -> String {

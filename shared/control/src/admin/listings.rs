@@ -3,28 +3,30 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use muster_api::answers::{
+    Answer, InstanceList, InstanceSummary, JobList, UnservedJob, WaitingJob,
+};
+use muster_api::{AdminError, JobsRequest, ListRequest};
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
-use muster_domain::launch::verdict::{Conditions, Wait, WaitReason};
+use muster_domain::launch::verdict::{Conditions, Wait};
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde::Serialize;
 
-use super::answers::{Answer, InstanceList, InstanceSummary, JobList, UnservedJob, WaitingJob};
+use super::Admin;
 use super::pages::{Looked, Rows, has, rows};
-use super::request::{JobsRequest, ListRequest};
-use super::{Admin, AdminError};
 use crate::context::Ports;
 use crate::ports::{Directory, Instances as _, JobGroup, Jobs as _, Page};
 
-/// A job in an answer.
+/// A job in a response.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Row {
     Waiting(WaitingJob),
-    /// Nobody launches for it.
+    /// A job without a launch.
     Other(UnservedJob),
 }
 
@@ -75,7 +77,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
                     })
                 }
                 JobGroup::Claimed(pool) if !listed.items.is_empty() => {
-                    Some(self.refused(pool).await?)
+                    Some(self.slots(pool).await?)
                 }
                 _ => None,
             };
@@ -110,18 +112,18 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(Answer::Jobs(JobList { jobs, unserved, waiting_for_approval, more: next.into() }))
     }
 
-    /// Reads which jobs of a pool wait for EC2: it refused the last launch of the instance that is
-    /// meant for them.
-    async fn refused(&self, name: &PoolName) -> Result<Reasons<'_>, AdminError> {
-        let slots = self.context.table.slots_to_retry(name).await?;
-        let refused = slots.iter().filter(|slot| slot.last_error.is_some());
-        let wait = |job| (job, Wait { reason: WaitReason::Ec2, block: None });
-        let first = refused.filter_map(|slot| slot.claim().map(wait)).collect();
-        Ok(Reasons { name: name.clone(), pool: None, first })
+    /// Reads why the claimed jobs of a pool wait.
+    async fn slots(&self, name: &PoolName) -> Result<Reasons<'_>, AdminError> {
+        let mut reasons = Reasons { name: name.clone(), pool: None, first: BTreeMap::new() };
+        if let Some(pool) = self.context.settings.pool(name) {
+            let slots = self.context.table.slots_to_retry(name).await?;
+            reasons.pool = Some((pool, Conditions::default().with_slots(&slots)));
+        }
+        Ok(reasons)
     }
 
-    /// Reads why the jobs of a pool wait, as the next launch pass will find it. The first jobs of its
-    /// demand take their capacity before the others.
+    /// Reads why the jobs of a pool wait, as the next launch pass will decide. Earlier jobs use up
+    /// capacity first.
     async fn reasons(&self, name: &PoolName, now: Time) -> Result<Reasons<'_>, AdminError> {
         let mut reasons = Reasons { name: name.clone(), pool: None, first: BTreeMap::new() };
         if let Some(pool) = self.context.settings.pool(name) {
@@ -134,10 +136,10 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
     }
 }
 
-/// Why the jobs of a pool wait. It is read once for all pages of the table that an answer reads.
+/// Why the jobs of a pool wait. Read once for all pages of a response.
 struct Reasons<'a> {
     name: PoolName,
-    /// Capacity that the jobs before have left.
+    /// The pool and its remaining capacity after earlier jobs.
     pool: Option<(&'a Pool, Conditions)>,
     first: BTreeMap<JobKey, Wait>,
 }
@@ -161,8 +163,8 @@ impl Row {
     }
 }
 
-/// In the order of the answer: first what nobody launches for, so that many jobs that only wait do
-/// not push it to a later page.
+/// Returns the groups in the order of the response: first jobs without a launch, so that many
+/// waiting jobs do not push them to a later page.
 fn groups(pools: &[PoolName]) -> Vec<JobGroup> {
     let of_pool = |pool: &PoolName| [JobGroup::Free(pool.clone()), JobGroup::Claimed(pool.clone())];
     [JobGroup::Unmatched, JobGroup::Gated]

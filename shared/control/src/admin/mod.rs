@@ -1,11 +1,11 @@
-//! What an operator can ask and order.
+//! The admin API: requests and orders of operators.
 
 mod adopt;
-pub mod answers;
 mod audit;
 mod canary;
 mod delete;
 mod error;
+pub mod findings;
 mod github;
 mod hook;
 mod listings;
@@ -13,60 +13,42 @@ mod pages;
 mod phases;
 mod pools;
 mod repositories;
-mod request;
 mod resolve;
 mod status;
 mod switch;
 mod usage;
 mod views;
-pub mod wants;
 
+use muster_api::answers::ExplainedInstance;
+use muster_api::{AdminError, AdminErrorCode, Answer, JobsRequest, Reply, Request};
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use serde_json::Value;
 
-use self::answers::ExplainedInstance;
-pub use self::answers::{Answer, Reply};
-pub use self::error::{AdminError, AdminErrorCode};
-pub use self::request::{
-    AppId, AuditRequest, CanaryRequest, ConnectApp, CostsRequest, CreateApp, DeleteRequest,
-    ExpectedOwner, GithubRequest, HookOrder, JobsRequest, LinesRequest, ListRequest, PoolsRequest,
-    Request, Rotated, SwitchRequest, To, VERSION, WaitsRequest, read,
-};
-pub(crate) use self::resolve::told;
-pub use self::status::wanted;
-use crate::causes::Cause;
+pub use self::status::known_findings;
 use crate::context::{Context, Ports};
 use crate::ports::{AppSetup, Catalogue, Directory, Instances as _, Table as _, Write};
 use crate::writes::PassError;
 
-/// The operator's passes. Those that resolve a pool file's names also ask GitHub's directory and
-/// EC2's images.
+/// Handles operators' requests. Those that resolve names in a pool file also query GitHub's runner
+/// groups and EC2's images.
 pub struct Admin<'a, P: Ports> {
-    /// The world, with the pools of now.
+    /// The ports, and the settings with the current pools.
     pub context: Context<'a, P>,
-    /// Reads YAML, or says what is wrong with it. The admin function alone has such a reader.
-    pub yaml: fn(&str) -> Result<Value, YamlError>,
 }
 
-/// A text that is not YAML. The cause is the reader's own error and names the line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not valid YAML")]
-pub struct YamlError(#[source] pub Cause);
-
-/// Answers a request. `context` has the settings of the stack's parameters; a record of the pools
-/// that cannot be read fails only the requests that decide by the pools.
+/// Answers a request. `context` has the settings from the stack's parameters. If the pools are
+/// unknown, only requests that depend on them fail.
 pub async fn answer<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>>(
     context: Context<'_, P>,
-    yaml: fn(&str) -> Result<Value, YamlError>,
     request: Value,
     now: Time,
 ) -> Reply {
     match context.settings.current_or_last(context.table).await {
         Ok(settings) => {
-            let pass = Admin { context: context.with(&settings), yaml };
+            let pass = Admin { context: context.with(&settings) };
             Box::pin(pass.answer(request, now)).await
         }
         Err(error) => Reply { outcome: Err(error.into()) },
@@ -76,7 +58,7 @@ pub async fn answer<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>>(
 impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
     /// Answers a request with the pools of the context.
     pub async fn answer(&self, request: Value, now: Time) -> Reply {
-        let outcome = match read(request) {
+        let outcome = match Request::parse(request) {
             Ok(request) => self.act(request, now).await,
             Err(problem) => Err(problem),
         };
@@ -84,9 +66,9 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
     }
 
     async fn act(&self, request: Request, now: Time) -> Result<Answer, AdminError> {
-        let damage = self.context.settings.damage.as_ref();
-        if let Some(damage) = damage.filter(|_| request.decides_by_pools()) {
-            return Err(damage.clone().into());
+        let unknown = self.context.settings.unknown_pools();
+        if let Some(error) = unknown.filter(|_| request.decides_by_pools()) {
+            return Err(error.clone().into());
         }
         match request {
             Request::List(request) => self.list(&request, now).await,
@@ -115,7 +97,7 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
             }
             Request::Explain { .. } => Err(AdminError::new(
                 AdminErrorCode::BadRequest,
-                "explain takes either \"job\" or \"name\"",
+                "explain requires either \"job\" or \"name\"",
             )),
             Request::Pools(request) => self.pool_set(&request, now).await,
             Request::Audit(request) => self.audit(&request, now).await,
@@ -131,7 +113,7 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
 }
 
 impl<P: Ports> Admin<'_, P> {
-    /// The pools a listing is about.
+    /// Returns the pools that a listing covers.
     fn pools(&self, only: Option<&PoolName>) -> Result<Vec<PoolName>, AdminError> {
         let names: Vec<PoolName> =
             self.context.settings.pools.iter().map(|pool| pool.name.clone()).collect();
@@ -144,7 +126,7 @@ impl<P: Ports> Admin<'_, P> {
         }
     }
 
-    /// An instance by name or by its machine.
+    /// Returns an instance by its name or its machine's ID.
     async fn find(&self, text: &str) -> Result<Stored<Instance>, AdminError> {
         let name = match text.parse::<MachineId>() {
             Ok(machine) => self.context.table.owner_of(&machine).await?,

@@ -1,31 +1,30 @@
-//! Lists in pages: how far an answer goes, and where the next one begins.
+//! Pagination of listings.
 
+use muster_api::{AdminError, AdminErrorCode, MAX_LIMIT};
 use muster_domain::hash::fnv1a;
 use serde::Serialize;
 
-use super::request::MAX_LIMIT;
-use super::{AdminError, AdminErrorCode};
 use crate::ports::{Page, ReadError};
 
-/// Most bytes of an answer's rows. Lambda sends 6 MB.
+/// Maximum size of a response's rows, in bytes. Lambda's limit is 6 MB.
 /// Source: docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 const MAX_BYTES: usize = 5_000_000;
 
-/// One row after the other, of one part of the table after the other.
+/// A page of rows, which may span several parts of the table.
 pub(super) struct Rows<R> {
-    /// Each with the part that it is of.
+    /// Each row with the index of its part.
     pub rows: Vec<(usize, R)>,
-    /// Records that this release cannot read, by key.
+    /// Keys of records that this release cannot read.
     pub unreadable: Vec<String>,
-    /// Where the next page begins.
+    /// The start of the next page.
     pub next: Option<String>,
 }
 
-/// What a table's page has: each record, and its row where it is wanted.
+/// A page of a table: each record, and its row if it matches the request.
 pub(super) type Looked<T, R> = Page<(T, Option<R>)>;
 
-/// Reads a page of a list. `parts`: the names of what is read one after the other; `read` reads a
-/// page of one of them, and `after` says where it goes on behind a record.
+/// Reads a page of a listing. `parts` are the names of the parts, listed one after the other;
+/// `read` reads a page of one part, and `after` returns the position after a record.
 pub(super) async fn rows<T, R: Serialize>(
     parts: &[String],
     page: Option<&str>,
@@ -61,7 +60,7 @@ pub(super) async fn rows<T, R: Serialize>(
     Ok(found)
 }
 
-/// What an answer has room for yet.
+/// The remaining capacity of a response.
 struct Room {
     rows: u32,
     bytes: usize,
@@ -75,7 +74,8 @@ impl Room {
         Err(wrong(format!("\"limit\" must be 1 to {MAX_LIMIT}")))
     }
 
-    /// Whether there was room for this one. A row is far smaller than an answer.
+    /// Reserves capacity for a row. Returns false if it does not fit. A row is always far smaller
+    /// than a response.
     fn has(&mut self, row: &impl Serialize) -> bool {
         let bytes = serde_json::to_vec(row).map_or(0, |text| text.len() + 1);
         if self.rows == 0 || bytes > self.bytes {
@@ -86,8 +86,8 @@ impl Room {
     }
 }
 
-/// Where a page begins: in which part, and where in it. As text it begins with a sum over the rest,
-/// so that half of it is not taken for another place.
+/// The start of a page: a part, and a position in it. Its text starts with a checksum, so that a
+/// truncated token is not mistaken for a different position.
 struct Place<'a> {
     part: &'a str,
     at: Option<&'a str>,
@@ -100,9 +100,8 @@ impl<'a> Place<'a> {
     }
 
     fn read(text: &'a str, parts: &[String]) -> Result<(usize, Option<String>), AdminError> {
-        let broken = || {
-            wrong("\"page\" is not the \"next\" of an answer: take it whole, as it is".to_owned())
-        };
+        let broken =
+            || wrong("\"page\" is not the \"next\" of a response: pass it unchanged".to_owned());
         let (sum, place) = text.split_once('|').ok_or_else(broken)?;
         let (part, at) = place.split_once('|').ok_or_else(broken)?;
         if format!("{:016x}", fnv1a(place.as_bytes())) != sum {
@@ -110,8 +109,8 @@ impl<'a> Place<'a> {
         }
         let index = parts.iter().position(|name| name == part).ok_or_else(|| {
             wrong(format!(
-                "\"page\" goes on at {part}, which this request does not list: repeat the request \
-                 that it came from, or begin without \"page\""
+                "\"page\" continues at {part}, which this request does not list: repeat the request \
+                 that returned it, or start without \"page\""
             ))
         })?;
         Ok((index, (!at.is_empty()).then(|| at.to_owned())))
@@ -122,7 +121,7 @@ fn wrong(message: String) -> AdminError {
     AdminError::new(AdminErrorCode::BadRequest, message)
 }
 
-/// Whether one of these has a text in it, in whatever case. Everything has no text.
+/// Whether any of these words contains the text, case-insensitive. No text matches everything.
 pub(super) fn has<T: AsRef<str>>(words: &[T], text: Option<&str>) -> bool {
     let Some(text) = text.map(|text| text.trim().to_lowercase()) else { return true };
     words.iter().any(|word| word.as_ref().to_lowercase().contains(&text))
@@ -143,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Two parts of numbers, three a page of the table; odd ones are wanted.
+    /// Two parts with numbers, three per page of the table; odd numbers match.
     fn page(
         page: Option<&str>,
         limit: u32,
@@ -197,10 +196,10 @@ mod tests {
         let cut = &next[..next.len() - 1];
         let other = Place { part: "gone", at: None }.text();
         let cases = [
-            ("", "take it whole"),
-            ("a|3", "take it whole"),
-            (cut, "take it whole"),
-            (&other, "goes on at gone"),
+            ("", "pass it unchanged"),
+            ("a|3", "pass it unchanged"),
+            (cut, "pass it unchanged"),
+            (&other, "continues at gone"),
         ];
         for (text, part) in cases {
             let Err(refused) = page(Some(text), 6, |n| n.to_string()) else {

@@ -1,15 +1,16 @@
-//! How long machines take, of those that live and the last ones that have ended.
+//! How long machines take, based on live machines and the last ended ones.
 
+use muster_api::AdminError;
+use muster_api::answers::{Answer, PhaseList, PoolPhases};
 use muster_domain::ids::PoolName;
 use muster_domain::instance::{Instance, paces};
 use muster_domain::stored::Stored;
 
-use super::answers::{Answer, PhaseList, PoolPhases};
-use super::{Admin, AdminError};
+use super::Admin;
 use crate::context::{Context, Ports};
 use crate::ports::{Instances as _, ReadError};
 
-/// Most machines of a pool that are looked at, live ones and ended ones each: some megabytes of the
+/// Maximum number of live and of ended machines per pool that are read: a few megabytes of the
 /// table.
 const LOOKED_AT: u32 = 500;
 

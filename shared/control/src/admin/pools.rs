@@ -1,10 +1,13 @@
-//! The set of pools: shown, applied from a file, restored.
+//! The set of pools: shows it, applies a file, restores a version.
 
 use std::collections::BTreeSet;
 
 use futures_util::future::{join, join_all, try_join_all};
+use muster_api::answers::{Answer, AppliedPools, PoolsHistory, ShownPools};
+use muster_api::{AdminError, AdminErrorCode, PoolsRequest, check_reason, yaml};
 use muster_domain::app::{AppFacts, narrow_groups};
 use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::causes::with_causes;
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::message::WakePool;
 use muster_domain::pool::{OwnTemplate, Pool};
@@ -12,17 +15,14 @@ use muster_domain::pool_file::{self, NamedTemplate, PoolFile, Problem, ReadPoolF
 use muster_domain::pool_set::{Diff, Fate, MAX_VERSIONS, PoolSet};
 use muster_domain::time::{Seconds, Time};
 
-use super::answers::{Answer, AppliedPools, PoolsHistory, ShownPools};
-use super::request::{PoolsRequest, check_reason};
-use super::{Admin, AdminError, AdminErrorCode};
+use super::Admin;
 use crate::Settings;
-use crate::causes::with_causes;
 use crate::context::Ports;
-use crate::pools::{POOLS_SUBJECT, end_outdated, kept, last_applied};
+use crate::pools::{LastApplied, POOLS_SUBJECT, end_outdated, kept, last_applied};
 use crate::ports::{Catalogue, Directory, Operations as _, Queue as _, Table as _, Write};
 use crate::writes::{Before, PassError, in_rounds};
 
-/// The number of GitHub's default runner group.
+/// The ID of GitHub's default runner group.
 const DEFAULT_GROUP: u64 = 1;
 
 impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
@@ -44,30 +44,30 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
             (None, Some(version), false) => {
                 let Some(set) = kept(self.context.table, version).await? else {
                     let message =
-                        format!("version {version} is not kept, or cannot be read; see history");
+                        format!("version {version} is not stored or cannot be read; see history");
                     return Err(AdminError::new(AdminErrorCode::NotFound, message));
                 };
                 let what = format!("version {version} restored");
-                // Only what was resolved is kept: there is nothing to ask.
+                // Stored versions are already resolved.
                 let reading = ReadPoolFile { file: set.file(), resolved: Vec::new() };
                 self.apply(&reading, request, &what, now).await
             }
             _ => Err(AdminError::new(
                 AdminErrorCode::BadRequest,
-                "pools takes one of \"file\", \"restore\" and \"history\", or none of them",
+                "pools accepts at most one of \"file\", \"restore\" and \"history\"",
             )),
         }
     }
 
     async fn read_file(&self, text: &str) -> Result<ReadPoolFile, AdminError> {
-        let value = (self.yaml)(text).map_err(|error| {
+        let value = yaml::read(text).map_err(|error| {
             refused(vec![Problem { path: String::new(), what: with_causes(&error) }])
         })?;
         self.resolve(value).await
     }
 
-    /// What the file says of lives and the stack's launch template does not allow; a version that
-    /// is restored may be from before. The default gives way silently.
+    /// Returns an error for each lifetime beyond what the stack's launch template allows, which
+    /// also affects restored versions. The default lifetime is shortened silently.
     fn too_long(&self, file: &PoolFile) -> Vec<Problem> {
         let most = self.context.settings.longest_life;
         let is_longer = |life: Seconds| life > most && life != Pool::MAX_LIFETIME;
@@ -76,12 +76,12 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         longer
             .map(|(index, _)| Problem {
                 path: format!("pools[{index}].limits.max_lifetime"),
-                what: format!("the stack's machines power off after {most}; write no longer time"),
+                what: format!("the stack's machines power off after {most}; use at most that"),
             })
             .collect()
     }
 
-    /// What the file asks for and does not get: the stack's own maximum holds whatever a file says.
+    /// Returns a warning for each limit above the stack's own maximum, which always applies.
     fn above_the_stack(&self, file: &PoolFile) -> Vec<String> {
         let Some(most) = self.context.settings.max_machines else { return Vec::new() };
         let pools = file.pools.iter().enumerate();
@@ -89,26 +89,28 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         let stack = file.limits.stack.map(|max| ("limits.stack".to_owned(), max));
         let above = stack.into_iter().chain(pools).filter(|(_, max)| *max > most);
         let told = |(path, max)| {
-            format!("! {path}: {max} is more than the stack's parameter MaxMachines; {most} holds")
+            format!(
+                "! {path}: {max} is more than the stack's parameter MaxMachines; {most} applies"
+            )
         };
         let idle = file.pools.iter().map(Pool::idle_wanted).fold(0, u32::saturating_add);
         let no_room = (idle > 0 && idle >= most).then(|| {
             format!(
                 "! the pools keep {idle} runners idle (min_idle), and the stack's parameter \
-                 MaxMachines, {most}, leaves no room for jobs"
+                 MaxMachines, {most}, leaves no capacity for jobs"
             )
         });
         above.map(told).chain(no_room).collect()
     }
 
-    /// The set that holds: of the stack's parameters while no file was applied.
+    /// Returns the current set: from the stack's parameters if no file was applied.
     fn in_force(&self, stored: Option<&PoolSet>) -> PoolSet {
         if let Some(set) = stored.filter(|set| set.version > 0) {
             return set.clone();
         }
         let Settings { pools, mut limits, max_machines, balance, .. } =
             self.context.settings.clone();
-        // The stack's own maximum is no part of a file.
+        // The stack's own maximum is not part of a file.
         limits.stack = limits.stack.filter(|_| max_machines.is_none());
         let app_owner = stored.and_then(|set| set.app_owner.clone());
         PoolSet { app_owner, ..PoolSet::from_parameters(pools, limits, balance) }
@@ -151,7 +153,8 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
             let is_damaged = stored.is_damaged();
             let changes = is_damaged || before.version == 0 || !diff.is_empty();
             if !request.dry_run && !changes {
-                // What the file names may have changed: an image behind a parameter, say.
+                // The file is unchanged, but a resource that it names may not be, for example an
+                // image behind a parameter.
                 self.open_anew(|pool| pool.is_some(), now).await;
             }
             if request.dry_run || !changes {
@@ -166,8 +169,9 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         .await
     }
 
-    /// What keeps jobs of public repositories from pools that serve them, at GitHub. A warning: the
-    /// group can be opened after the pool, and without an answer `status` says it later.
+    /// Returns warnings about runner groups on GitHub that exclude public repositories which a pool
+    /// serves. Warnings, because a group can be changed later; without an answer, `status` reports
+    /// it later.
     async fn narrow_groups(&self, file: &PoolFile) -> Vec<String> {
         let pools = &file.pools;
         let wanted = AppFacts::groups_wanted(&Ok(Vec::new()), pools);
@@ -179,8 +183,8 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         told.map(|lack| format!("! {}", lack.sentence)).collect()
     }
 
-    /// Launch templates whose user data is not the stack's, or that EC2 does not show any more. A
-    /// warning: machines of the release before boot as well.
+    /// Returns warnings about launch templates whose user data differs from the stack's, or that
+    /// EC2 does not show. Warnings, because machines of the previous release boot too.
     async fn other_boots(&self, file: &PoolFile) -> Vec<String> {
         let own: BTreeSet<NamedTemplate> =
             file.pools.iter().filter_map(|pool| named(pool.own_template.as_ref()?)).collect();
@@ -193,8 +197,8 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         };
         let Ok(Some(stacks)) = self.context.compute.template(&stacks).await else {
             return vec![
-                "! whether own launch templates boot as the stack's does was not found out: EC2 does \
-                 not show that one"
+                "! could not check whether the pools' launch templates boot like the stack's: EC2 did \
+                 not return the stack's template"
                     .to_owned(),
             ];
         };
@@ -202,26 +206,26 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
             let what = match self.context.compute.template(named).await {
                 Ok(Some(found)) if found.boots_as(&stacks) => return None,
                 Ok(Some(_)) => {
-                    "does not boot as the stack's machines: deploy infra/machine.yaml of this \
-                                release again, and apply the file"
+                    "boots differently from the stack's template: deploy infra/machine.yaml of \
+                     this release again, then apply the file"
                 }
-                Ok(None) => "is not there any more",
-                Err(_) => "was not compared with the stack's: EC2 gives no answer",
+                Ok(None) => "no longer exists",
+                Err(_) => "could not be compared with the stack's: EC2 did not answer",
             };
             Some(format!("! {named} {what}"))
         });
         join_all(compared).await.into_iter().flatten().collect()
     }
 
-    /// Lets the passes find at once what they would find in time: jobs that have room now, pools
-    /// whose new configuration may be the fix of a failure, and runners that are not what their pool
-    /// says.
+    /// Wakes pools and outdated instances, so that the change takes effect at once instead of with
+    /// the next sweep: jobs may have capacity now, the new configuration may fix a failure, and
+    /// runners may no longer match their pool.
     async fn follow_up(&self, set: &PoolSet, diff: &Diff, now: Time) {
         let changed = |pool: &&Pool| {
             let own = diff.pools.iter().find(|own| own.pool == pool.name);
             own.is_some_and(|own| own.fate != Fate::Unchanged)
         };
-        // The launch template is not stored, and no reason for an end here.
+        // The launch template is not stored, and is not a reason to end an instance here.
         for pool in self.context.settings.with_template(set.clone()).pools.iter().filter(changed) {
             let wake = [WakePool::whole(pool.name.clone())];
             let woken =
@@ -233,25 +237,26 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         }
     }
 
-    /// The stored set; where its record cannot be read, the last version that can be.
+    /// Reads the stored set; if its record cannot be parsed, the last version that can be.
     async fn stored_set(&self) -> Result<StoredSet, AdminError> {
         let before = Before::of(self.context.table.pool_set().await)?;
         let last = match before {
             Before::Read(_) => None,
-            Before::Unreadable => last_applied(self.context.table).await?,
+            Before::Unreadable => Some(last_applied(self.context.table).await?),
         };
-        // The next version follows the last one, whether that can be read or not.
-        let last = last.map(|(version, set)| {
-            let set = set.unwrap_or_else(|| self.in_force(None));
-            PoolSet { version, ..set }
-        });
+        // The next version number follows the last one, even if that version cannot be parsed.
+        let last =
+            last.filter(|last| last.version > 0).map(|LastApplied { version, set, .. }| {
+                let set = set.unwrap_or_else(|| self.in_force(None));
+                PoolSet { version, ..set }
+            });
         Ok(StoredSet { before, last })
     }
 
     async fn history(&self) -> Result<Answer, AdminError> {
         let newest = self.in_force(self.stored_set().await?.set()).version;
         let oldest = (newest + 1).saturating_sub(MAX_VERSIONS).max(1);
-        // Each by itself, so that one that cannot be read hides no other.
+        // Read separately, so that an unreadable version does not hide the others.
         let read = (oldest..=newest).rev().map(|version| kept(self.context.table, version));
         let kept: Vec<PoolSet> = try_join_all(read).await?.into_iter().flatten().collect();
         let audit = self
@@ -264,10 +269,10 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
     }
 }
 
-/// The set of pools that a command shows or replaces.
+/// The set of pools that a request shows or replaces.
 struct StoredSet {
     before: Before<PoolSet>,
-    /// The last version that can be read, where the record cannot be.
+    /// The last version that can be parsed, if the record cannot be.
     last: Option<PoolSet>,
 }
 
@@ -293,18 +298,20 @@ fn named(own: &OwnTemplate) -> Option<NamedTemplate> {
     Some(NamedTemplate { id: own.id.to_string(), version: Some(own.version.parse().ok()?) })
 }
 
-/// A pool that is taken out stays on record until its last runner is gone.
+/// Returns the error for a file that conflicts with pools being removed: those stay recorded until
+/// their last runner is gone.
 fn with_the_removed(what: &str) -> Problem {
     Problem {
         path: "pools".to_owned(),
         what: format!(
-            "with the pools that are being removed: {what}. Take pools out first, and apply the rest when \
-             those are gone"
+            "together with the pools being removed: {what}. Apply only the removals first, and the rest \
+             when those pools are gone"
         ),
     }
 }
 
-/// One transaction: the set, its version beside it, and the version that is too old now.
+/// Returns one transaction: the set, a copy under its version, and the removal of the oldest
+/// version.
 fn writes(stored: &StoredSet, next: &PoolSet, audit: Audit) -> Vec<Write> {
     let mut writes = vec![
         stored.before.change(next.clone(), next.applied_at).into(),
@@ -334,11 +341,11 @@ fn line(next: &PoolSet, diff: &Diff, what: &str, reason: Option<&str>) -> Audit 
 }
 
 fn lines(diff: &Diff) -> Vec<String> {
-    if diff.is_empty() { vec!["nothing changes".to_owned()] } else { diff.lines() }
+    if diff.is_empty() { vec!["no changes".to_owned()] } else { diff.lines() }
 }
 
-/// A warning for each pool that lists repositories and registers in the default group. GitHub gives
-/// its runners the jobs of others as well, and those fail.
+/// Returns a warning for each pool that lists repositories and registers in the default group:
+/// GitHub also assigns jobs of other repositories to its runners, and those fail.
 fn without_a_group(file: &PoolFile) -> Vec<String> {
     let is_shared = |pool: &&Pool| {
         let of_one = pool.entity.as_ref().map(Entity::kind) == Some(EntityKind::Repository);
@@ -348,7 +355,7 @@ fn without_a_group(file: &PoolFile) -> Vec<String> {
     };
     let warning = |pool: &Pool| {
         format!(
-            "! pool {} lists repositories, and its runner group, {DEFAULT_GROUP}, may admit others:              their jobs fail on its machines. Give it a runner group that admits the same ones",
+            "! pool {} lists repositories, but its runner group, {DEFAULT_GROUP}, may admit others, whose jobs fail on its machines. Use a runner group that admits the same repositories",
             pool.name
         )
     };

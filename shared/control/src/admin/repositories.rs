@@ -1,19 +1,18 @@
-//! The repositories that the App may see, and what is queued there that nobody has told of.
+//! The repositories that the App can access, and their queued jobs without a record.
 
 use futures_util::future::join_all;
+use muster_api::answers::{Answer, RepositoryList, ShownRepository};
+use muster_api::{AdminError, AdminErrorCode, GithubRequest, call_failure};
+use muster_domain::causes::with_causes;
 use muster_domain::time::Time;
 
-use super::answers::{Answer, RepositoryList, ShownRepository};
+use super::Admin;
 use super::github::ONE;
-use super::request::GithubRequest;
-use super::resolve::told;
-use super::{Admin, AdminError, AdminErrorCode};
-use crate::causes::with_causes;
 use crate::context::Ports;
 use crate::jobs::take_in::TakeIn;
 use crate::ports::{Directory, SeenRepositories, SeenRepository};
 
-/// Of so many it is asked what is queued: a few calls each.
+/// Maximum number of repositories whose queued jobs are counted, with a few calls each.
 const ASKED: usize = 20;
 
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
@@ -28,7 +27,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         }
         let seen = self.context.github.repositories().await;
         let SeenRepositories { all, more } = seen.map_err(|trouble| {
-            let (code, message) = told("GitHub", &trouble);
+            let (code, message) = call_failure("GitHub", &trouble);
             AdminError::new(code, message)
         })?;
         let asked = all.iter().take(ASKED).map(|one| self.queued(one, now));
@@ -40,14 +39,15 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(Answer::Repositories(RepositoryList { repositories: shown.collect(), more }))
     }
 
-    /// Nothing depends on it, so one that GitHub does not tell of hides no other.
+    /// Counts a repository's queued jobs. The count is only displayed, so a failure is logged and
+    /// affects no other repository.
     async fn queued(&self, repository: &SeenRepository, now: Time) -> Option<usize> {
         let pass = TakeIn { context: self.context };
         match pass.count(&repository.name, now).await {
             Ok(count) => count,
             Err(error) => {
                 let (repository, error) = (&repository.name, with_causes(&error));
-                tracing::warn!(%repository, error, "failed to ask what is queued");
+                tracing::warn!(%repository, error, "failed to count queued jobs");
                 None
             }
         }

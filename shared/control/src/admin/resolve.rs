@@ -1,19 +1,18 @@
-//! What a pool file names, asked of GitHub and EC2 before anything else is done with it.
+//! Resolves the names in a pool file by querying GitHub and EC2.
 
-use muster_domain::app::{NOT_INSTALLED, is_before_github};
-use muster_domain::instance::ErrorDetail;
-use muster_domain::observation::ProviderError;
+use muster_api::{AdminError, call_failure};
 use muster_domain::pool_file::{self, Answers, Question, ReadPoolFile, UnreadPoolFile};
+use muster_domain::provider::ProviderError;
 use serde_json::Value;
 
+use super::Admin;
 use super::pools::refused;
-use super::{Admin, AdminError, AdminErrorCode};
 use crate::context::Ports;
 use crate::ports::{Catalogue, Directory};
 
 impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
-    /// Reads a file to its end. One that names nothing makes no call; otherwise there are two
-    /// rounds of questions at most, ids and images first and then the groups behind ids.
+    /// Parses a file and resolves its names. Without names, makes no call; otherwise at most two
+    /// rounds of queries: first IDs and images, then the groups of entities behind IDs.
     pub(super) async fn resolve(&self, file: Value) -> Result<ReadPoolFile, AdminError> {
         let mut answers = Answers::default();
         loop {
@@ -25,12 +24,12 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
                 return Err(refused(problems));
             }
             for question in open {
-                let whom = whom(&question);
+                let provider = provider(&question);
                 if let Err(trouble) = self.ask(question, &mut answers).await {
-                    // A mistake is there with any answer: it is more use than the advice to try
-                    // again.
+                    // An error in the file remains with any answer, so it is more useful than
+                    // advice to retry.
                     return Err(match problems.is_empty() {
-                        true => unanswered(whom, &trouble),
+                        true => unanswered(provider, &trouble),
                         false => refused(problems),
                     });
                 }
@@ -64,44 +63,14 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
     }
 }
 
-const fn whom(question: &Question) -> &'static str {
+const fn provider(question: &Question) -> &'static str {
     match question {
         Question::Entity(_) | Question::Groups(_) => "GitHub",
         Question::Image(_) | Question::Template(_) | Question::Placement(_) => "EC2",
     }
 }
 
-fn unanswered(whom: &str, trouble: &ProviderError) -> AdminError {
-    let (code, message) = told(whom, trouble);
+fn unanswered(provider: &str, trouble: &ProviderError) -> AdminError {
+    let (code, message) = call_failure(provider, trouble);
     AdminError::new(code, format!("nothing was changed: {message}"))
-}
-
-/// Why there is no answer: its code, and a sentence for an operator.
-pub(crate) fn told(whom: &str, trouble: &ProviderError) -> (AdminErrorCode, String) {
-    let told =
-        |fault: &ErrorDetail| format!("{}: {} ({})", fault.operation, fault.message, fault.code);
-    match trouble {
-        ProviderError::Unauthorized(fault) if is_before_github(&fault.code) => {
-            (AdminErrorCode::NotAllowed, format!("{whom} was not asked: {}", fault.message))
-        }
-        ProviderError::Unavailable(fault) if is_before_github(&fault.code) => (
-            AdminErrorCode::Unavailable,
-            format!("{whom} was not asked: {}; try again", fault.message),
-        ),
-        ProviderError::Unauthorized(fault) if fault.code == NOT_INSTALLED => {
-            (AdminErrorCode::NotAllowed, fault.message.clone())
-        }
-        ProviderError::Unavailable(fault) => (
-            AdminErrorCode::Unavailable,
-            format!("{whom} gives no answer to {}; try again", told(fault)),
-        ),
-        ProviderError::RateLimited(until) => (
-            AdminErrorCode::Unavailable,
-            format!("{whom} answers no more calls before {until}; try again then"),
-        ),
-        ProviderError::Unauthorized(fault) => (
-            AdminErrorCode::NotAllowed,
-            format!("{whom} refuses {}; see to the permission first", told(fault)),
-        ),
-    }
 }

@@ -1,16 +1,16 @@
-//! The switches: launches, deletes, single pools.
+//! The switches: launches, deletes and single pools.
 
+use muster_api::answers::{Answer, ShownSwitches, SwitchedNow};
+use muster_api::{AdminError, AdminErrorCode, SwitchRequest, To, check_reason};
 use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::causes::with_causes;
 use muster_domain::ids::PoolName;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::message::WakePool;
 use muster_domain::switches::{LONGEST_PAUSE, SHORTEST_PAUSE, Switch, SwitchedOff, Switches};
 use muster_domain::time::{Seconds, Time};
 
-use super::answers::{Answer, ShownSwitches, SwitchedNow};
-use super::request::{SwitchRequest, To, check_reason};
-use super::{Admin, AdminError, AdminErrorCode};
-use crate::causes::with_causes;
+use super::Admin;
 use crate::context::Ports;
 use crate::ports::{Launches as _, Operations as _, Queue as _, ReadError, Table as _, Write};
 use crate::writes::{self, Before, PassError};
@@ -24,10 +24,14 @@ impl<P: Ports> Admin<'_, P> {
         request: &SwitchRequest,
         now: Time,
     ) -> Result<Answer, AdminError> {
-        let reason = check_reason(&request.reason)?;
         let settings = settings(request);
+        let is_resumed = settings.iter().all(|(_, to)| *to == To::On);
+        let reason = match request.reason.trim() {
+            "" if is_resumed => "resumed",
+            reason => check_reason(reason)?,
+        };
         if settings.is_empty() {
-            let message = "name what to switch: \"launches\", \"deletes\", \"maintenance\" or \"pools\", each \"on\" or \"off\"";
+            let message = "name at least one switch: \"launches\", \"deletes\" or \"pools\", each \"on\" or \"off\"";
             return Err(AdminError::new(AdminErrorCode::BadRequest, message));
         }
         let by = request.by.clone().unwrap_or_else(|| "operator".to_owned());
@@ -37,7 +41,7 @@ impl<P: Ports> Admin<'_, P> {
             let stored = Before::of(self.context.table.switches().await)?;
             let before = stored.record().map(|all| all.still_off(now)).unwrap_or_default();
             for (pool, to) in &request.pools {
-                // The pool may be gone, and its switch is still there.
+                // The switch of a removed pool can still be turned on.
                 if *to == To::Off || !before.pools_off(now).any(|(name, _)| name == pool) {
                     self.pools(Some(pool))?;
                 }
@@ -58,7 +62,7 @@ impl<P: Ports> Admin<'_, P> {
         })
         .await;
         let answer = answer?;
-        // An entity is no pool's: only launches as a whole open it.
+        // Entities do not belong to a pool: only turning on all launches retries them.
         let opens = |switch: &Switch, pool: Option<&PoolName>| match switch {
             Switch::Launches => true,
             Switch::Pool(name) => pool == Some(name),
@@ -70,8 +74,9 @@ impl<P: Ports> Admin<'_, P> {
         Ok(answer)
     }
 
-    /// Ends the waits of pools that failed or were refused, since an operator may have fixed the
-    /// cause, and wakes these pools. `is_opened` is asked with `None` for what is no pool's alone.
+    /// Ends the back-off of pools that failed or were refused, because an operator may have fixed
+    /// the cause, and wakes these pools. `is_opened` gets `None` for what does not belong to a
+    /// single pool.
     pub(super) async fn open_anew(&self, is_opened: impl Fn(Option<&PoolName>) -> bool, now: Time) {
         let table = self.context.table;
         let opened = writes::update(
@@ -89,7 +94,7 @@ impl<P: Ports> Admin<'_, P> {
         if let Err(error) = opened {
             tracing::warn!(
                 error = with_causes(&error),
-                "failed to end the waits of pools; the next probe finds a fix"
+                "failed to end the back-off of pools; the next attempt finds a fix"
             );
         }
         let pools = self.context.settings.pools.iter().map(|pool| &pool.name);
@@ -110,8 +115,8 @@ fn settings(request: &SwitchRequest) -> Vec<(Switch, To)> {
     launches.into_iter().chain(deletes).chain(pools).collect()
 }
 
-/// When a pause ends, by this function's clock: the passes compare it with clocks that are off by
-/// seconds at most.
+/// Returns when a pause ends, by this function's clock: the passes compare it with clocks that
+/// differ by seconds at most.
 fn end(
     length: Option<Seconds>,
     settings: &[(Switch, To)],
@@ -121,12 +126,12 @@ fn end(
     let refused = |message: String| Err(AdminError::new(AdminErrorCode::BadRequest, message));
     if settings.iter().any(|(_, to)| *to == To::On) {
         return refused(
-            "\"for_seconds\" is the length of a pause: switch everything \"off\"".into(),
+            "\"for_seconds\" is the length of a pause: every switch must be \"off\"".into(),
         );
     }
     if !(SHORTEST_PAUSE..=LONGEST_PAUSE).contains(&length) {
         return refused(format!(
-            "a pause lasts between {SHORTEST_PAUSE} and {LONGEST_PAUSE}, not {length}; without an end, leave \"for_seconds\" out"
+            "a pause lasts between {SHORTEST_PAUSE} and {LONGEST_PAUSE}, not {length}; for a pause without an end, omit \"for_seconds\""
         ));
     }
     Ok(Some(now + length))

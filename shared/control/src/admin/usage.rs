@@ -2,29 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use muster_api::answers::{
+    Answer, CostsList, CostsOfDay, CostsRow, LineList, WaitsAt, WaitsList, WaitsRow,
+};
+use muster_api::{AdminError, AdminErrorCode, CostsRequest, LinesRequest, WaitsRequest};
 use muster_domain::ids::PoolName;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Costs, CostsFold, Date, Day, Key, Line, Sum, Waits};
 
-use super::answers::{
-    Answer, CostsList, CostsOfDay, CostsRow, LineList, WaitsAt, WaitsList, WaitsRow,
-};
-use super::request::{CostsRequest, LinesRequest, WaitsRequest};
-use super::{Admin, AdminError, AdminErrorCode};
+use super::Admin;
 use crate::context::{Context, Ports};
 use crate::ports::ReadError;
 use crate::ports::Usage as _;
 use crate::sums::{Days, DaysError};
 
-/// Most days of one answer: as long as days are kept.
+/// Maximum days per response: as long as roll-ups are kept.
 const MOST_DAYS: usize = 400;
-/// Most days of lines of one answer.
+/// Maximum days of usage records per response.
 const MOST_DAYS_OF_LINES: usize = 92;
-/// Most days whose waits are told by the hour.
+/// Maximum days of hourly waits.
 const MOST_DAYS_BY_HOUR: usize = 3;
-/// Without a day to begin at: a month.
+/// The default range: a month.
 const USUAL: Seconds = Seconds(29 * 86_400);
-/// Most rows of costs; what is left out is told.
+/// Maximum rows of costs; the response has the number of omitted rows.
 const MOST_ROWS: usize = 2_000;
 
 impl<P: Ports> Admin<'_, P> {
@@ -107,7 +107,7 @@ impl<P: Ports> Admin<'_, P> {
         Ok(Answer::Waits(waits.list(from, to)))
     }
 
-    /// Lines with their prices, page by page: a page is of one day.
+    /// Returns a page of usage records with their prices. A page covers one day.
     pub(super) async fn lines(
         &self,
         request: &LinesRequest,
@@ -139,7 +139,7 @@ impl<P: Ports> Admin<'_, P> {
         }
     }
 
-    /// A line with the price of its day.
+    /// Returns a usage record with its price on that day.
     pub(super) async fn with_price(&self, line: Line) -> Result<Line, ReadError> {
         let days = self.days();
         let history = days.history(Date::of(line.at)).await?;
@@ -152,7 +152,7 @@ impl<P: Ports> Admin<'_, P> {
     }
 }
 
-/// Waits to which days are added one by one.
+/// Accumulates waits day by day.
 #[derive(Default)]
 struct WaitsFold {
     pools: BTreeMap<PoolName, Waits>,
@@ -160,7 +160,7 @@ struct WaitsFold {
 }
 
 impl WaitsFold {
-    /// Adds the wanted pools of a day. Returns their waits together.
+    /// Adds a day's wanted pools. Returns their combined waits.
     fn add(&mut self, day: &Day, is_wanted: impl Fn(&PoolName) -> bool) -> WaitsAt {
         let mut together = Waits::default();
         for of in day.waits.iter().filter(|of| is_wanted(&of.pool)) {
@@ -191,15 +191,17 @@ fn of_day((date, sum): (Date, Sum)) -> CostsOfDay {
     CostsOfDay { date, jobs: sum.jobs, money: sum.money }
 }
 
-/// Where a listing of lines goes on.
+/// Parses a `page` token.
 fn place(token: &str) -> Result<(Date, Option<String>), AdminError> {
-    let wrong = || AdminError::new(AdminErrorCode::BadRequest, "\"page\" is none of an answer");
+    let wrong = || {
+        AdminError::new(AdminErrorCode::BadRequest, "\"page\" is not the \"next\" of a response")
+    };
     let (date, inner) = token.split_once('|').ok_or_else(wrong)?;
     let date = date.parse().map_err(|_| wrong())?;
     Ok((date, (!inner.is_empty()).then(|| inner.to_owned())))
 }
 
-/// The days that are asked for.
+/// Validates and returns the requested range of days.
 fn within(
     since: Option<Date>,
     until: Option<Date>,
@@ -212,11 +214,11 @@ fn within(
     match days {
         0 => Err(AdminError::new(
             AdminErrorCode::BadRequest,
-            format!("no day lies between {from} and {to}"),
+            format!("there are no days between {from} and {to}"),
         )),
         days if days > most => Err(AdminError::new(
             AdminErrorCode::BadRequest,
-            format!("{days} days are too many here: ask for {most} at most"),
+            format!("{days} days are too many for this request; the maximum is {most}"),
         )),
         _ => Ok((from, to)),
     }

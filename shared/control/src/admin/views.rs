@@ -1,27 +1,26 @@
-//! What an operator is shown.
+//! Shows and explains single instances and jobs.
 
 use futures_util::future::join3;
+use muster_api::answers::{Answer, ExplainedJob, InstanceSummary, ShownInstance};
+use muster_api::{AdminError, AdminErrorCode};
+use muster_domain::explain::{self, JobContext};
 use muster_domain::ids::JobKey;
 use muster_domain::instance::{Instance, Waiting};
-use muster_domain::job::Job;
-use muster_domain::job::explain::{self, JobContext};
+use muster_domain::job::{Job, JobStatus};
 use muster_domain::launch::verdict::Conditions;
-use muster_domain::pool::Pool;
-use muster_domain::pool::select;
+use muster_domain::pool::{Pool, select};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use muster_domain::usage::Line;
 
-use super::answers::{Answer, ExplainedJob, InstanceSummary, ShownInstance};
-use super::status::refused_ends;
-use super::{Admin, AdminError, AdminErrorCode};
+use super::Admin;
 use crate::context::{Context, Ports};
 use crate::launches::conditions;
 use crate::ports::{
     Directory, Instances as _, Jobs as _, LaunchConditions, Launches as _, Operations as _,
 };
 
-/// Most jobs of a pool that stand for its demand where it is asked why one of them waits.
+/// Maximum number of a pool's jobs that are read as its demand, to explain why one of them waits.
 const MAX_DEMAND: u32 = 1_000;
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
     pub(super) async fn show(
@@ -42,7 +41,8 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         })))
     }
 
-    /// Explains an instance. Where it waits for deletes, who paused them and until when.
+    /// Explains an instance. If it waits because deletes are paused, includes by whom and until
+    /// when.
     pub(super) async fn explained(
         &self,
         instance: &Instance,
@@ -62,18 +62,18 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             AdminError::new(
                 AdminErrorCode::NotFound,
                 format!(
-                    "job {key} is not on record: its webhook never arrived, no pool and no runner \
-                     of ours had to do with it, or it ended long ago"
+                    "job {key} has no record: its webhook event never arrived, it was not for our \
+                     pools or runners, or it ended long ago"
                 ),
             )
         })?;
-        // The one that it is meant for, or the one that GitHub gave it to.
+        // The instance that it is meant for, or that GitHub assigned it to.
         let instance = match job.claim.clone().or_else(|| job.ran_on()) {
             Some(name) => self.context.table.instance(&name).await?,
             None => None,
         };
         let is_claim = |one: &Instance| Some(&one.name) == job.claim.as_ref();
-        let instance = instance.filter(|one| is_claim(one) || job.is_taken_by(one));
+        let instance = instance.filter(|one| is_claim(one) || one.took(&job));
         let claim = instance.as_ref().filter(|one| is_claim(one));
         let settings = self.context.settings;
         let pool = job.pool.as_ref().and_then(|name| settings.pool(name));
@@ -86,15 +86,13 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             claim: claim.map(Stored::record),
             choice: &select::reasons(&settings.pools, settings.balance, &job),
         };
-        let mut explanation = explain::job(&job, &context, now);
-        if let Some((pool, conditions)) = &conditions
-            && job.claim.is_none()
-            && job.is_demand()
-            && conditions.live >= pool.max
-            && let Some(ends) = refused_ends(self.context.table, &pool.name, now).await?
-        {
-            explanation.push(format!("Pool {}: {}.", pool.name, ends.sentence()));
-        }
+        let explanation = explain::job(&job, &context, now);
+        let is_waiting =
+            job.claim.is_none() && !job.expired && job.status() < JobStatus::InProgress;
+        let findings = match is_waiting {
+            true => self.findings_of(pool, now).await?,
+            false => Vec::new(),
+        };
         let line = match instance.as_ref().and_then(|one| Line::so_far(one, Some(&job), now)) {
             Some(line) => Some(self.with_price(line).await?),
             None => None,
@@ -102,19 +100,20 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         Ok(Answer::ExplainJob(Box::new(ExplainedJob {
             job: job.into_record(),
             explanation,
+            findings,
             ran_on: instance.map(|one| InstanceSummary::new(&one, now)),
             line,
         })))
     }
 
-    /// What stands in the way of a pool's launches, read as the launch pass reads it.
+    /// Returns what prevents a pool's launches, read as in a launch pass.
     async fn conditions(&self, pool: &Pool, now: Time) -> Result<Conditions, AdminError> {
         let (_, conditions, _) = self.looked(pool, now).await?;
         Ok(conditions)
     }
 
-    /// The same, with the records that it was read from, and with the pool's jobs without a claim
-    /// in the order of the pass.
+    /// Returns the conditions, the records that they are based on, and the pool's jobs without a
+    /// claim in the order of the pass.
     pub(super) async fn looked(
         &self,
         pool: &Pool,

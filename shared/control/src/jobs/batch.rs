@@ -1,55 +1,62 @@
-//! A batch of the jobs queue: events are folded, and the pools that they touch are woken. A message
-//! that fails comes again soon, and holds up no other.
+//! Processes a batch of the jobs queue: folds events into jobs and wakes the affected pools. A
+//! failed message returns soon and does not block the others.
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use futures_util::future::join;
+use muster_domain::causes::with_causes;
 use muster_domain::ids::{Entity, InstallationId};
 use muster_domain::inquiry::Inquiries;
-use muster_domain::job::JobEvent;
+use muster_domain::job::{Job, JobEvent};
 use muster_domain::message::JobsMessage;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
-use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::jobs::ingest::{Folded, Ingest, Waited};
-use crate::launches::pass::again_after;
 use crate::metrics::{self, Measure, Metric};
-use crate::ports::{Operations as _, Queue, Table};
+use crate::ports::{Operations as _, Queue, ReadError, Received, Table, again_after};
+use crate::settings_cache::{SettingsCache, VersionedSettings};
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
-/// A message as a queue hands it over.
-#[derive(Clone, Debug)]
-pub struct Received<M> {
-    /// What it says.
-    pub message: M,
-    /// Names it among all messages, the same at every receive.
-    pub id: String,
-    /// What it is hidden by.
-    pub receipt: String,
-    /// How often it was received, this time included.
-    pub receives: u32,
-}
+/// If the commit of new jobs takes longer, their wake-up is sent a second time: the first one may have
+/// been received before the commit as often as it is redelivered ([`crate::launches::wake_up`]).
+const LATE: Seconds = Seconds(1);
 
 /// The outcome of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobsReport {
-    /// For each message, in order: done with it; the others come back.
+    /// Whether each message, in order, is done; the others return.
     pub acked: Vec<bool>,
-    /// The metrics: how long jobs waited that have a runner now, and the messages that keep failing.
+    /// Metrics: waits of jobs that got a runner, and messages that keep failing.
     pub measures: Vec<Measure>,
+}
+
+/// The folded events of a batch.
+struct TakenIn {
+    /// The settings that they were folded with.
+    settings: Rc<VersionedSettings>,
+    /// For each event, in order.
+    folded: Vec<Result<Folded, PassError>>,
+    /// The numbers of the events whose wake-up has been sent.
+    woken: BTreeSet<usize>,
 }
 
 /// An invocation for the jobs queue.
 pub struct JobsBatch<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
-    /// The time.
+    /// The settings that the function keeps between invocations.
+    pub cache: &'a SettingsCache,
+    /// Returns the current time.
     pub clock: &'a dyn Fn() -> Time,
 }
 
 impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
-    /// Handles a batch. A message that this version cannot read counts as failing at once, since a
-    /// retry cannot help; it ends in the dead-letter queue, where it is not lost.
+    /// Processes a batch. A message that this version cannot parse counts as failing at once,
+    /// because a retry cannot help; it moves to the dead-letter queue, where it is kept.
     pub async fn run(&self, messages: &[Received<Option<JobsMessage>>]) -> JobsReport {
         let mut report = self.handled(messages).await;
         let is_failing = |(one, acked): &(&Received<Option<JobsMessage>>, &bool)| {
@@ -78,31 +85,21 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
                     let noted = self.note(repository, *installation, delivery).await;
                     report.acked[number] = noted.is_ok();
                     if let Err(error) = noted {
-                        tracing::error!(%repository, delivery, error = with_causes(&error), "failed to note that a repository is to be asked about; the message comes again");
+                        tracing::error!(%repository, delivery, error = with_causes(&error), "failed to record a repository to query; the message returns");
                         self.leave(received).await;
                     }
                 }
                 Some(JobsMessage::WakePool(_)) | None => self.leave(received).await,
             }
         }
-        if told.is_empty() {
-            return report;
-        }
-        match self.context.settings.current(self.context.table).await {
-            Ok(settings) => self.take_in(&settings, messages, &events, told, &mut report).await,
-            Err(error) => {
-                // Nothing is known of any pool: all messages stay.
-                tracing::error!(error = with_causes(&error), "cannot read the set of pools");
-                for (number, _) in told {
-                    self.leave(&messages[number]).await;
-                }
-            }
+        if !told.is_empty() {
+            self.take_in(messages, &events, told, &mut report).await;
         }
         report
     }
 
-    /// An event cannot be read: GitHub is asked for what is queued there, after the next sweep. This
-    /// function has no way to GitHub.
+    /// Records a repository whose event cannot be parsed: GitHub is queried for its queued jobs
+    /// after the next sweep, because this function has no access to GitHub.
     async fn note(
         &self,
         repository: &Entity,
@@ -114,7 +111,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
             let mut next = all.cloned().unwrap_or_default();
             let is_noted = next.tell(repository, installation, now);
             if !is_noted {
-                tracing::error!(%repository, delivery, "too many repositories send events that cannot be read; this one is not asked about");
+                tracing::error!(%repository, delivery, "too many repositories send events that cannot be read; this one is not queried");
             }
             is_noted.then_some(next)
         };
@@ -123,47 +120,50 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
         Ok(())
     }
 
-    /// Folds the events of a batch, and wakes the pools that have something to do now. An event
-    /// whose wake-up cannot be sent comes again: folding it once more changes nothing.
+    /// Folds the events of a batch and wakes the pools that have work now. If a wake-up cannot be
+    /// sent, the event returns: folding it again changes nothing.
     async fn take_in(
         &self,
-        settings: &Settings,
         messages: &[Received<Option<JobsMessage>>],
         events: &[JobEvent],
         told: Vec<(usize, &str)>,
         report: &mut JobsReport,
     ) {
-        let ingest = Ingest { context: self.context.with(settings) };
-        let folded = ingest.fold_all(events, (self.clock)()).await;
+        let Some(TakenIn { settings, folded, woken: sent }) = self.fold(events).await else {
+            // No pool is known: all messages stay.
+            for (number, _) in told {
+                self.leave(&messages[number]).await;
+            }
+            return;
+        };
+        let settings = settings.settings();
         let (mut woken, mut wakers) = (Woken::default(), Vec::new());
-        for (((number, delivery), event), folded) in told.into_iter().zip(events).zip(folded) {
+        for (place, ((number, delivery), folded)) in told.into_iter().zip(folded).enumerate() {
+            let event = &events[place];
             match folded {
                 Ok(Folded::Stored { wake, jobs, waited }) => {
                     tracing::info!(job.id = %event.key, job.status = ?event.status, delivery, "recorded a job event");
                     report.acked[number] = true;
                     report.measures.extend(waited.map(|waited| measure(settings, &waited)));
-                    if !wake.is_empty() {
+                    if !wake.is_empty() && !sent.contains(&place) {
                         woken.after(&wake, &jobs);
                         wakers.push(number);
                     }
                 }
                 Ok(Folded::NotOurs(why)) => {
-                    tracing::info!(job.id = %event.key, delivery, why, "ignored a job event: no pool is meant");
+                    tracing::info!(job.id = %event.key, delivery, why, "ignored a job event: it is for no pool");
                     report.acked[number] = true;
                 }
                 Err(error) => {
-                    tracing::error!(job.id = %event.key, delivery, error = with_causes(&error), "failed to record a job event; it comes again");
+                    tracing::error!(job.id = %event.key, delivery, error = with_causes(&error), "failed to record a job event; it is retried");
                     self.leave(&messages[number]).await;
                 }
             }
         }
-        if wakers.is_empty() {
-            return;
-        }
         if let Err(error) = self.context.queue.send_wakes(&woken.messages(), Seconds(0)).await {
             tracing::error!(
                 error = with_causes(&error),
-                "failed to wake the pools; the events come again"
+                "failed to wake the pools; the events are retried"
             );
             for number in wakers {
                 report.acked[number] = false;
@@ -172,15 +172,68 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
         }
     }
 
-    /// The message comes again in some seconds. Not hidden, it comes after the queue's own
-    /// time-out: later, but not lost.
+    /// Folds the events. New jobs are committed with the cached settings, which the commit checks, and
+    /// their wake-ups are sent at the same time. Events of jobs that have left the queue usually need no
+    /// pools. All other events, and those of a failed commit, are folded after reading the set of
+    /// pools. Returns none if it cannot be read.
+    async fn fold(&self, events: &[JobEvent]) -> Option<TakenIn> {
+        let begun = (self.clock)();
+        let cached = self.cache.get();
+        let check = cached.as_ref().map(|cached| cached.check());
+        let is_cached = cached.is_some();
+        let mut settings = match cached {
+            Some(cached) => cached,
+            None => self.refresh().await?,
+        };
+        let ingest = Ingest { context: self.context.with(settings.settings()) };
+        let new = ingest.new_jobs(events, begun);
+        let (mut done, sent) = join(ingest.create(&new, check), self.wake_for(&new)).await;
+        let is_woken = sent && !(self.clock)().is_past(begun, LATE);
+        let woken = done.keys().copied().filter(|_| is_woken).collect();
+        if is_cached {
+            ingest.fold_beyond_queue(events, &mut done, begun).await;
+            if done.len() < events.len() {
+                settings = self.refresh().await?;
+            }
+        }
+        let ingest = Ingest { context: self.context.with(settings.settings()) };
+        let folded = ingest.fold_others(events, done, begun).await;
+        Some(TakenIn { settings, folded, woken })
+    }
+
+    async fn refresh(&self) -> Option<Rc<VersionedSettings>> {
+        let read = self.cache.refresh(self.context.settings, self.context.table).await;
+        let log = |error: &ReadError| {
+            tracing::error!(error = with_causes(error), "cannot read the set of pools");
+        };
+        read.inspect_err(log).ok()
+    }
+
+    /// Sends the wake-ups of jobs that are being committed. Returns whether they were sent.
+    async fn wake_for(&self, new: &[(usize, Job)]) -> bool {
+        let mut woken = Woken::default();
+        for (_, job) in new.iter().filter(|(_, job)| job.is_demand()) {
+            job.pool.iter().for_each(|pool| woken.for_job(pool.clone(), job.key()));
+        }
+        let sent = self.context.queue.send_wakes(&woken.messages(), Seconds(0)).await;
+        if let Err(error) = &sent {
+            tracing::warn!(
+                error = with_causes(error),
+                "failed to wake the pools along with the commit of their jobs; they are woken after it"
+            );
+        }
+        sent.is_ok()
+    }
+
+    /// Hides a message for some seconds. If hiding fails, it returns after the queue's visibility
+    /// timeout: later, but not lost.
     async fn leave<M>(&self, received: &Received<M>) {
         let wait = again_after(received.receives);
         if let Err(error) = self.context.queue.hide_job(&received.receipt, wait).await {
             tracing::warn!(
                 sqs.message_id = received.id,
                 error = with_causes(&error),
-                "failed to hide a message; it comes again after the queue's time-out"
+                "failed to hide a message; it returns after the queue's visibility timeout"
             );
         }
     }

@@ -1,47 +1,48 @@
-//! Folds a job event into the job's row, and levels the claims it upsets.
+//! Folds a job event into the job's row and updates the claims that it affects.
+
+mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::ids::{InstanceName, JobKey, PoolName};
-use muster_domain::instance::{Instance, JobTitle, State};
-use muster_domain::job::claim::{self, Started};
+use futures_util::future::join;
+use muster_domain::causes::with_causes;
+use muster_domain::ids::{InstanceName, JobKey, PoolName, instance_of_runner};
+use muster_domain::instance::Instance;
 use muster_domain::job::run::{self, Doubt};
 use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::foreign_runners::foreign_runner;
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::foreign_runners::foreign_runner;
 use muster_domain::pool::select;
-use muster_domain::stored::Stored;
+use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 use muster_domain::usage::Line;
 
-use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::health::note;
 use crate::ports::{Instances as _, Jobs as _, ReadError, Table, Write};
 use crate::writes::{self, PassError};
 
-/// Most jobs that are read, and written, in one call.
+/// Maximum number of jobs read or written in one call.
 const MAX_TOGETHER: usize = 100;
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Folded {
-    /// The event is in the row.
+    /// The event is stored in the row.
     Stored {
-        /// Pools with new demand or new free supply, whose launch pass should run. More than one
-        /// when GitHub gave a job of one pool to a runner of another.
+        /// Pools with new demand or new free runners, whose launch pass should run. More than one
+        /// if GitHub assigned a job of one pool to a runner of another pool.
         wake: BTreeSet<PoolName>,
-        /// The jobs as they are stored now: its own, and the one that its runner left for it.
+        /// The jobs as stored now: the event's job, and the one that its runner was meant for.
         jobs: Vec<Job>,
-        /// How long its own job waited, if this event is the first to name a runner.
+        /// The job's wait, if this event is the first to name a runner.
         waited: Option<Waited>,
     },
-    /// The job is none of ours; no row is kept.
+    /// The job does not belong to us, for this reason; it gets no row.
     NotOurs(String),
 }
 
-/// How long a job waited.
+/// A job's wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waited {
     /// The pool that served it.
@@ -52,31 +53,39 @@ pub struct Waited {
 
 /// The ingest pass.
 pub struct Ingest<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
-/// Everybody that an event touches, as read.
+/// The records that an event affects, as read.
 #[derive(Default)]
 struct Touched {
     taker: Option<Stored<Instance>>,
     left: Option<Stored<Job>>,
     spared: Option<Stored<Instance>>,
-    /// The job is a copy of one that ran in an earlier attempt, so it ran on no machine.
+    /// The job is a copy of a job from an earlier attempt, so it ran on no machine.
     is_copy: bool,
 }
 
+/// The records that an event is folded into.
+struct Read {
+    before: Option<Stored<Job>>,
+    /// The job's record after the event.
+    next: Job,
+    touched: Touched,
+}
+
 impl<W: Wired<Table: Table>> Ingest<'_, W> {
-    /// Folds one event, in any order and any number of times.
+    /// Folds one event. Events may arrive in any order and any number of times.
     ///
     /// # Errors
-    /// When the tables do not answer or somebody else kept being faster: deliver the event again.
+    /// When the tables do not answer or too many concurrent writes conflict: deliver the event
+    /// again.
     pub async fn fold(&self, event: &JobEvent, now: Time) -> Result<Folded, PassError> {
-        // Large, and in most passes that could fold never reached: not part of them.
-        writes::in_rounds(async || Box::pin(self.try_fold(event, None, now)).await).await
+        self.fold_as(event, None, now).await
     }
 
-    /// Folds the end of a job that GitHub does not tell: what says so goes on record with it.
+    /// Folds the end of a job that GitHub does not report, and records the reason.
     ///
     /// # Errors
     /// As for [`Self::fold`].
@@ -86,19 +95,105 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         why: Doubt,
         now: Time,
     ) -> Result<Folded, PassError> {
-        writes::in_rounds(async || Box::pin(self.try_fold(event, Some(why), now)).await).await
+        self.fold_as(event, Some(why), now).await
     }
 
-    /// Folds many events, each with an answer of its own, in order. Jobs that only wait are written
-    /// together, and those that are not new read together, in one call each for up to a hundred;
-    /// what cannot be done together is done one by one, so that no event fails for another's sake.
+    async fn fold_as(
+        &self,
+        event: &JobEvent,
+        why: Option<Doubt>,
+        now: Time,
+    ) -> Result<Folded, PassError> {
+        // Large and rarely reached: boxed, so that it does not enlarge every pass.
+        writes::in_rounds(async || {
+            let read = self.read(event, now).await?;
+            Box::pin(self.try_fold(event, read, why, now)).await
+        })
+        .await
+    }
+
+    /// Folds the events of jobs that have left the queue, if the pools do not influence the result: the
+    /// settings may be cached ones. Adds the folded events to `done`.
+    pub(super) async fn fold_beyond_queue(
+        &self,
+        events: &[JobEvent],
+        done: &mut BTreeMap<usize, Folded>,
+        now: Time,
+    ) {
+        for (number, event) in events.iter().enumerate() {
+            if event.status < JobStatus::InProgress || done.contains_key(&number) {
+                continue;
+            }
+            let folded = writes::in_rounds(async || {
+                let read = self.read(event, now).await?;
+                match self.is_settled_without_pools(&read) {
+                    true => Box::pin(self.try_fold(event, read, None, now)).await.map(Some),
+                    false => Ok(None),
+                }
+            });
+            // Any other event is folded after the set of pools is read.
+            if let Ok(Some(folded)) = folded.await {
+                done.insert(number, folded);
+            }
+        }
+    }
+
+    /// Folds many events, each with an answer of its own, in order. Jobs that are most likely new are
+    /// written together, and the others read and written together.
     pub async fn fold_all(&self, events: &[JobEvent], now: Time) -> Vec<Result<Folded, PassError>> {
+        let folded = self.create(&self.new_jobs(events, now), None).await;
+        self.fold_others(events, folded, now).await
+    }
+
+    /// Returns the records of jobs that are most likely new, because they were just queued, each with
+    /// the number of its event.
+    pub(super) fn new_jobs(&self, events: &[JobEvent], now: Time) -> Vec<(usize, Job)> {
+        let mut seen = BTreeSet::new();
+        let new = |(number, event): (usize, &JobEvent)| {
+            let is_first = event.status == JobStatus::Queued && seen.insert(event.key);
+            let job = is_first.then(|| self.folded(None, event, now))?;
+            job.pool.is_some().then_some((number, job))
+        };
+        events.iter().enumerate().filter_map(new).collect()
+    }
+
+    /// Commits new jobs together, up to a hundred at a time, each commit with `check`. Returns those that
+    /// were new, by the number of their event.
+    pub(super) async fn create(
+        &self,
+        new: &[(usize, Job)],
+        check: Option<Write>,
+    ) -> BTreeMap<usize, Folded> {
+        let mut stored = BTreeMap::new();
+        for part in new.chunks(MAX_TOGETHER - usize::from(check.is_some())) {
+            let rows = part.iter().map(|(_, job)| Change::create(job.clone()).into());
+            let writes: Vec<Write> = rows.chain(check.clone()).collect();
+            if self.context.table.commit(&writes).await.is_ok() {
+                stored
+                    .extend(part.iter().map(|(number, job)| (*number, stored_alone(job.clone()))));
+            }
+        }
+        stored
+    }
+
+    /// Folds the events that are not in `done`. Jobs that are still queued are read and written
+    /// together, in one call each for up to a hundred. If that fails, each is folded separately, so that
+    /// no event fails because of another.
+    pub(super) async fn fold_others(
+        &self,
+        events: &[JobEvent],
+        done: BTreeMap<usize, Folded>,
+        now: Time,
+    ) -> Vec<Result<Folded, PassError>> {
         let mut folded: Vec<Option<Result<Folded, PassError>>> = vec![None; events.len()];
+        done.into_iter().for_each(|(number, answer)| folded[number] = Some(Ok(answer)));
         let mut seen = BTreeSet::new();
         let together: Vec<usize> = (0..events.len())
             .filter(|index| {
                 let event = &events[*index];
-                event.status < JobStatus::InProgress && seen.insert(event.key)
+                folded[*index].is_none()
+                    && event.status < JobStatus::InProgress
+                    && seen.insert(event.key)
             })
             .collect();
         for part in together.chunks(MAX_TOGETHER) {
@@ -112,7 +207,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         folded.into_iter().flatten().collect()
     }
 
-    /// Answers those of `part` that it could fold in one commit, or all of them when the rows
+    /// Folds events in one commit. Sets the results of those it folded, or of all if the rows
     /// cannot be read.
     async fn fold_together(
         &self,
@@ -121,35 +216,22 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         folded: &mut [Option<Result<Folded, PassError>>],
         now: Time,
     ) {
-        // A job that has just been queued is most likely new, and needs no look. If it is not, the
-        // commit says so.
-        let is_new = |index: &usize| {
-            let event = &events[*index];
-            event.status == JobStatus::Queued && self.folded(None, event, now).pool.is_some()
-        };
-        let (new, mut rest): (Vec<usize>, Vec<usize>) = part.iter().partition(|one| is_new(one));
-        if !self.fold_onto(&BTreeMap::new(), events, &new, folded, now).await {
-            rest = part.to_vec();
-        }
-        if rest.is_empty() {
-            return;
-        }
-        let keys: Vec<JobKey> = rest.iter().map(|index| events[*index].key).collect();
+        let keys: Vec<JobKey> = part.iter().map(|index| events[*index].key).collect();
         match self.context.table.jobs(&keys).await {
             Ok(stored) => {
                 let stored = stored.into_iter().map(|job| (job.key(), job)).collect();
-                self.fold_onto(&stored, events, &rest, folded, now).await;
+                self.fold_onto(&stored, events, part, folded, now).await;
             }
-            // One by one the others can be read.
+            // Each readable row can be read separately.
             Err(ReadError::Unreadable { .. }) => {}
             Err(error) => {
-                rest.iter().for_each(|index| folded[*index] = Some(Err(error.clone().into())));
+                part.iter().for_each(|index| folded[*index] = Some(Err(error.clone().into())));
             }
         }
     }
 
-    /// Folds into the rows as `stored`, in one commit. Answers false, and no event, when that
-    /// fails: then each event is folded for itself.
+    /// Folds into the rows as `stored`, in one commit. If the commit fails, no result is set: each event
+    /// is then folded separately.
     async fn fold_onto(
         &self,
         stored: &BTreeMap<JobKey, Stored<Job>>,
@@ -157,13 +239,13 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         part: &[usize],
         folded: &mut [Option<Result<Folded, PassError>>],
         now: Time,
-    ) -> bool {
+    ) {
         let (mut writes, mut answers) = (Vec::new(), Vec::new());
         for index in part {
             let before = stored.get(&events[*index].key);
             let next = self.folded(before.map(Stored::record), &events[*index], now);
             if next.status() >= JobStatus::InProgress {
-                // A late event of a job that runs: it has others to touch.
+                // A late event of a running job also affects other records.
                 continue;
             }
             if let Some(why) = self.not_ours_yet(before.is_some(), &next) {
@@ -171,24 +253,21 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
                 continue;
             }
             writes.extend(writes::job(before, &next));
-            let wake = to_wake(&next, &Touched::default());
-            answers.push((*index, Folded::Stored { wake, jobs: vec![next], waited: None }));
+            answers.push((*index, stored_alone(next)));
         }
-        // Somebody has changed a row; or the tables do not answer, and it may be that they refuse
-        // one item alone.
+        // A row has changed, or the table failed, possibly for only one of the items.
         if !writes.is_empty() && self.context.table.commit(&writes).await.is_err() {
-            return false;
+            return;
         }
         for (index, answer) in answers {
             folded[index] = Some(Ok(answer));
         }
-        true
     }
 
-    /// The row as an event alone makes it.
+    /// Returns the row after the event, without effects on other records.
     fn folded(&self, before: Option<&Job>, event: &JobEvent, now: Time) -> Job {
         let mut next = job::fold(before.cloned(), event.clone(), now);
-        // One that is queued after a long wait may find its pool removed.
+        // A job that is queued again after a long wait may find that its pool was removed.
         let returns = next.is_waiting() && before.is_some_and(|before| !before.is_waiting());
         let is_known = |name: &PoolName| self.context.settings.pool(name).is_some();
         if returns && !next.pool.as_ref().is_some_and(is_known) {
@@ -206,7 +285,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         next
     }
 
-    /// Whether a job that is not on record would be taken in.
+    /// Whether a job without a record would be imported.
     pub(super) fn is_ours(&self, event: &JobEvent, now: Time) -> bool {
         self.not_ours_yet(false, &self.folded(None, event, now)).is_none()
     }
@@ -215,21 +294,53 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         (!is_known && next.pool.is_none()).then(|| self.not_ours(next)).flatten()
     }
 
+    /// Reads an event's job, and at the same time the instance of the runner that the event names.
+    async fn read(&self, event: &JobEvent, now: Time) -> Result<Read, PassError> {
+        let table = self.context.table;
+        let name = event.runner.as_deref().and_then(instance_of_runner);
+        let instance = async {
+            match &name {
+                Some(name) => table.instance(name).await,
+                None => Ok(None),
+            }
+        };
+        let (before, instance) = join(table.job(event.key), instance).await;
+        let before = before?;
+        let next = self.folded(before.as_deref(), event, now);
+        // The record may name a different runner.
+        let instance = match next.ran_on() {
+            ran_on if ran_on == name => instance?,
+            Some(other) => table.instance(&other).await?,
+            None => None,
+        };
+        let touched = self.read_touched(&next, instance).await?;
+        Ok(Read { before, next, touched })
+    }
+
+    /// Returns whether the result is the same with any set of pools: the job stays in its pool, no other
+    /// job loses its machine, and the machine's pool is known.
+    fn is_settled_without_pools(&self, read: &Read) -> bool {
+        let Read { before, next, touched } = read;
+        let stays = before.as_ref().is_some_and(|before| before.pool == next.pool);
+        let taker = touched.taker.as_ref().map(|taker| &taker.pool);
+        let is_known = taker.is_none_or(|pool| self.context.settings.pool(pool).is_some());
+        stays && next.pool.is_some() && touched.left.is_none() && is_known
+    }
+
     async fn try_fold(
         &self,
         event: &JobEvent,
+        read: Read,
         why: Option<Doubt>,
         now: Time,
     ) -> Result<Folded, PassError> {
-        let before = self.context.table.job(event.key).await?;
-        let mut next = self.folded(before.as_deref(), event, now);
+        let Read { before, mut next, touched } = read;
         if before.as_ref().is_some_and(|before| before.status() < JobStatus::InProgress) {
             next.doubt = why.or(next.doubt);
         }
         if let Some(why) = self.not_ours_yet(before.is_some(), &next) {
             return Ok(Folded::NotOurs(why));
         }
-        let touched = self.read_touched(&next).await?;
         let (next, mut changes) = self.settle(next, &touched, now);
         if let Some(write) = writes::job(before.as_ref(), &next) {
             let line = usage(before.as_deref(), &next, &touched);
@@ -238,7 +349,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         if !changes.is_empty() {
             self.context.table.commit(&changes).await?;
         }
-        // Also without a change: an earlier delivery of this event may have been stopped here.
+        // Even without a change: an earlier delivery of this event may have been interrupted here.
         let mut wake = to_wake(&next, &touched);
         wake.extend(self.short_of_idle(&next, &touched));
         let left = changes.into_iter().filter_map(|write| match write {
@@ -250,8 +361,8 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         Ok(Folded::Stored { wake, jobs: left.chain([next]).collect(), waited })
     }
 
-    /// Records that a runner of another fleet took a job that has a machine here. If that cannot be
-    /// written, the next such job is recorded.
+    /// Records that a runner of a different fleet took a job that has a machine here. If the write
+    /// fails, the next such job is recorded.
     async fn note_foreign_runner(
         &self,
         before: Option<&Job>,
@@ -268,13 +379,13 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         }
     }
 
-    /// GitHub was asked for a job, after `asked` was read, and calls it waiting for an approval.
-    /// Once that is settled ([`Job::found_waiting`]) the job needs no machine: the one that was
+    /// Handles GitHub's answer, received after `asked` was read, that a job waits for an approval.
+    /// Once that is confirmed ([`Job::found_waiting`]), the job needs no machine, and the instance
     /// meant for it is free.
     ///
     /// # Errors
-    /// When the tables do not answer, or somebody has changed the row: the answer may be older than
-    /// that.
+    /// When the tables do not answer, or the row has changed: the answer may be older than the
+    /// change.
     pub(crate) async fn found_waiting(
         &self,
         asked: &Stored<Job>,
@@ -287,14 +398,14 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         };
         let touched = Touched { spared, ..Touched::default() };
         let (next, changes) = Self::settle_without_taker(next, &touched, now);
-        tracing::info!(job.id = %asked.key(), approval = ?next.approval, "GitHub says that the job waits for an approval");
+        tracing::info!(job.id = %asked.key(), approval = ?next.approval, "GitHub reports that the job waits for an approval");
         let mut writes: Vec<Write> = writes::job(Some(asked), &next).into_iter().collect();
         writes.extend(changes);
         self.context.table.commit(&writes).await?;
         Ok(())
     }
 
-    /// The pool that keeps runners idle, when one of them took a job.
+    /// Returns the pool with `min_idle` whose runner took a job.
     fn short_of_idle(&self, job: &Job, touched: &Touched) -> Option<PoolName> {
         let taker = touched.taker.as_ref().filter(|_| job.status() == JobStatus::InProgress)?;
         let pool = self.context.settings.pool(&taker.pool)?;
@@ -311,9 +422,9 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         }
     }
 
-    /// A job that no pool serves and no runner of ours took. One that asks for `self-hosted`, or
-    /// for what a pool carries that refuses it now, is kept, so that `explain` can say why nobody
-    /// serves it; a job of GitHub's own runners is not.
+    /// Returns why a job that no pool serves and no runner of ours took gets no record. A job that
+    /// requests `self-hosted`, or the labels of a pool that refuses it now, is recorded so that
+    /// `explain` can say why it waits; a job for GitHub-hosted runners is not.
     fn not_ours(&self, job: &Job) -> Option<String> {
         let asks_for_self_hosted = job.last_event.labels.iter().any(|label| label == "self-hosted");
         let is_meant = self.context.settings.pools.iter().any(|pool| pool.is_meant_by(job));
@@ -321,17 +432,17 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
             .then(|| job.unmatched.clone().unwrap_or_default())
     }
 
-    /// Reads who is touched once a job has left the queue.
-    async fn read_touched(&self, job: &Job) -> Result<Touched, PassError> {
+    /// Reads who is touched once a job has left the queue. `named` is the instance of its runner.
+    async fn read_touched(
+        &self,
+        job: &Job,
+        named: Option<Stored<Instance>>,
+    ) -> Result<Touched, PassError> {
         if job.status() < JobStatus::InProgress {
             return Ok(Touched::default());
         }
-        let named = match job.ran_on() {
-            Some(name) => self.context.table.instance(&name).await?,
-            None => None,
-        };
-        let taker = named.filter(|named| job.is_taken_by(named));
-        // A runner runs one job: what else names it is a copy.
+        let taker = named.filter(|named| named.took(job));
+        // A runner runs one job, so any other job that names it is a copy.
         let ran_other =
             |taker: &Stored<Instance>| taker.runner.ran.is_some_and(|ran| ran != job.key());
         let is_copy = job.is_copy() || taker.as_ref().is_some_and(ran_other);
@@ -347,65 +458,6 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         };
         Ok(Touched { taker, left, spared, is_copy })
     }
-
-    /// The job as it is to be stored, and the writes of everybody else.
-    fn settle(&self, job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
-        let live_taker = touched.taker.as_deref().filter(|taker| taker.state().is_live());
-        let Some(mut taker) = live_taker.cloned() else {
-            return Self::settle_without_taker(job, touched, now);
-        };
-        let mut changes = Vec::new();
-        if job.status() == JobStatus::Completed {
-            let failed = job.last_event.has_failed();
-            taker.github_completed(job.key(), failed, now, &self.context.settings.timings);
-        } else {
-            changes.extend(killed_unseen(&taker, now).map(Write::Audit));
-            taker.github_started(job.key(), now);
-        }
-        let JobEvent { repository, name, .. } = job.last_event.clone();
-        taker.name_job(job.key(), JobTitle { repository, name });
-        let (left, spared) = (touched.left.as_deref().cloned(), touched.spared.as_deref().cloned());
-        let started = Started { job, taker, left, spared };
-        let can_serve = |instance: &Instance, job: &Job| {
-            let pool = self.context.settings.pool(&instance.pool);
-            pool.is_some_and(|pool| claim::can_serve(pool, instance, job))
-        };
-        let settled = claim::settle_started(started, can_serve, now);
-        changes.extend(changed(touched.taker.as_ref(), &settled.taker));
-        if let Some(spared) = &settled.spared {
-            changes.extend(changed(touched.spared.as_ref(), spared));
-        }
-        if let Some(left) = &settled.left {
-            changes.extend(writes::job(touched.left.as_ref(), left));
-        }
-        (settled.job, changes)
-    }
-
-    /// Cancelled before a runner took it, or taken by one that is not ours: whoever was meant for
-    /// it is free.
-    fn settle_without_taker(mut job: Job, touched: &Touched, now: Time) -> (Job, Vec<Write>) {
-        let mut changes = Vec::new();
-        if let Some(spared) = &touched.spared {
-            let mut next = spared.record().clone();
-            if next.claim() == Some(job.key()) {
-                next.clear_claim(now, "the job needs no runner any more");
-            }
-            changes.extend(changed(Some(spared), &next));
-            claim::set_job_claim(&mut job, None);
-        }
-        (job, changes)
-    }
-}
-
-/// The line about a job of which nobody had heard when an order, or the machine's age, began to end
-/// its machine. `taker` as it was before the job was known.
-fn killed_unseen(taker: &Instance, now: Time) -> Option<Audit> {
-    let told = taker.mark().is_some_and(|mark| mark.kill_told);
-    let ends = taker.may_kill_job() && (taker.state() == State::Deleting || told);
-    (ends && !taker.runner.has_taken_job() && taker.runner.exit.is_none()).then(|| {
-        let (by, why) = taker.killer();
-        Audit::new(&taker.name, AuditKind::JobKilled, by, why, now)
-    })
 }
 
 /// Returns the usage line of a job whose machine ended before this event, or that ended without a
@@ -430,13 +482,15 @@ fn waited(before: Option<&Job>, job: &Job, touched: &Touched) -> Option<Waited> 
     is_taken.then_some(Waited { pool, millis })
 }
 
+/// Returns the result for a job whose record was the only one written.
+fn stored_alone(job: Job) -> Folded {
+    let wake = to_wake(&job, &Touched::default());
+    Folded::Stored { wake, jobs: vec![job], waited: None }
+}
+
 fn to_wake(job: &Job, touched: &Touched) -> BTreeSet<PoolName> {
     let demand = job.pool.as_ref().filter(|_| job.is_demand());
     let left = touched.left.as_ref().and_then(|left| left.pool.as_ref());
     let spared = touched.spared.as_ref().map(|spared| &spared.pool);
     [demand, left, spared].into_iter().flatten().cloned().collect()
-}
-
-fn changed(before: Option<&Stored<Instance>>, next: &Instance) -> Option<Write> {
-    before.and_then(|before| writes::instance(before, next))
 }

@@ -1,5 +1,4 @@
-//! What is known of jobs: the events that GitHub sends, the batches in which they come, and the
-//! questions that make up for those that it does not send.
+//! Jobs: GitHub's events, the batches they arrive in, and the queries that recover lost events.
 
 pub mod batch;
 pub mod ingest;

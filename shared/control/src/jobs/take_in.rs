@@ -1,11 +1,11 @@
-//! Takes in what is queued in a repository, where nobody has told of it: GitHub is asked, and each
-//! job counts as if its event had come.
+//! Imports the queued jobs of a repository whose events were lost: queries GitHub, and processes
+//! each job as if its event had arrived.
 
 use std::collections::BTreeSet;
 
 use muster_domain::ids::{Entity, InstallationId, JobKey};
 use muster_domain::job::{Job, JobEvent};
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::{Seconds, Time};
 
 use crate::context::{Context, Wired};
@@ -14,51 +14,51 @@ use crate::ports::{Github, Jobs as _, Queue, QueuedJobs, Reach, Table};
 use crate::woken::Woken;
 use crate::writes::PassError;
 
-/// Most jobs of one look.
+/// Maximum number of jobs per import.
 const MAX_JOBS: usize = 1_000;
-/// After this time a job's event has usually come, or has failed and was redelivered.
+/// Age after which a job's event has usually arrived, or has failed and was redelivered.
 const ANNOUNCED: Seconds = Seconds(300);
 
-/// What became of the queued jobs of a repository.
+/// The result of importing a repository's queued jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TakenIn {
-    /// Those that are on record now and were not before, and that a pool serves.
+    /// Jobs that were imported and that a pool serves.
     pub taken: Vec<Job>,
-    /// Those that were on record.
+    /// Jobs that already had a record.
     pub known: Vec<JobKey>,
-    /// Those that no pool serves, with the reason on record.
+    /// Imported jobs that no pool serves, with the reason in their record.
     pub unserved: Vec<Job>,
-    /// How many are none of ours: jobs of GitHub's own runners.
+    /// Number of jobs for other runners, such as GitHub-hosted ones.
     pub not_ours: usize,
-    /// There are more.
+    /// Whether there are more.
     pub more: bool,
 }
 
-/// Why nothing, or not all, was taken in.
+/// Why an import failed, entirely or in part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TakeInError {
     /// GitHub did not answer.
     #[error("GitHub did not answer")]
     Github(ProviderError),
     /// GitHub does not show the repository.
-    #[error("GitHub shows no repository {0}")]
+    #[error("GitHub does not show repository {0}")]
     NoRepository(Entity),
-    /// The tables or the queue did not.
+    /// The tables or the queue did not answer.
     #[error(transparent)]
     Pass(#[from] PassError),
 }
 
-/// The pass.
+/// Imports the queued jobs of a repository.
 pub struct TakeIn<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
-    /// Asks for one repository, and wakes the pools that its jobs are for.
+    /// Imports all queued jobs of a repository and wakes their pools.
     ///
     /// # Errors
-    /// What kept it from the jobs. What was taken in before that is on record.
+    /// When GitHub, the tables or the queue failed. Jobs imported before that stay recorded.
     pub async fn run(
         &self,
         repository: &Entity,
@@ -78,8 +78,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         Ok(report)
     }
 
-    /// Imports jobs of one repository that have been queued for minutes and are not on record, as
-    /// far as a few calls show them. Other jobs stay as they are.
+    /// Imports jobs of a repository that have been queued for minutes and have no record, as far as
+    /// a few calls show them. Leaves all other jobs unchanged.
     ///
     /// # Errors
     /// As for [`Self::run`].
@@ -107,7 +107,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         Ok(report.taken)
     }
 
-    /// Puts jobs on record as if their events had come, and wakes their pools.
+    /// Records jobs as if their events had arrived, and wakes their pools.
     async fn fold(
         &self,
         events: &[JobEvent],
@@ -128,7 +128,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
                 Err(error) => failed = Some(error),
             }
         }
-        // Also when one of them failed: the others are on record.
+        // Even if one failed: the others are recorded.
         let sent = self.context.queue.send_wakes(&woken.messages(), Seconds(0)).await;
         failed.map_or(Ok(()), Err)?;
         sent.map_err(PassError::from)?;
@@ -137,11 +137,11 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
-    /// How many jobs of a repository are queued and not on record, without taking them in; none when
+    /// Counts a repository's queued jobs without a record, without importing them. Returns none if
     /// GitHub does not show the repository.
     ///
     /// # Errors
-    /// What kept it from the jobs.
+    /// When GitHub or the tables failed.
     pub async fn count(
         &self,
         repository: &Entity,

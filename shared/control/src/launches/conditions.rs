@@ -1,5 +1,5 @@
-//! What may stand in the way of a pool's launches, as the tables have it. The launch pass, the
-//! overflow to other pools and `explain` read it here, and ask `launch::verdict`.
+//! Reads what may prevent a pool's launches. Used by the launch pass, the overflow to other pools
+//! and `explain`, and evaluated by `launch::verdict`.
 
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
@@ -7,13 +7,14 @@ use muster_domain::launch::verdict::Conditions;
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 
 use crate::Settings;
 use crate::launches::headroom;
 use crate::ports::{LaunchConditions, ReadError, Table};
 
-/// The conditions of a pool. `read`: its records, as they were read. `demand`: its jobs without a
-/// claim. `free`: its instances that a job may be meant for.
+/// Returns the conditions of a pool. `read` are its records, `demand` its jobs without a claim, and
+/// `free` its instances that a job may be meant for.
 ///
 /// # Errors
 /// When the tables do not answer.
@@ -32,14 +33,33 @@ pub(crate) async fn of_pool<T: Table>(
         read.capacity.as_ref().map_or(0, |capacity| capacity.live),
         headroom::left(table, &settings.limits, Some(read.counted)).await?,
     );
-    let live = match conditions.needs_instances(pool, demand) {
+    judged(table, pool, conditions, demand, free, now, &settings.timings).await
+}
+
+/// The same, of conditions that know no jobs and instances yet.
+///
+/// # Errors
+/// When the tables do not answer.
+pub(crate) async fn judged<T: Table>(
+    table: &T,
+    pool: &Pool,
+    conditions: Conditions,
+    demand: &[impl AsRef<Job>],
+    free: &[Stored<Instance>],
+    now: Time,
+    timings: &Timings,
+) -> Result<Conditions, ReadError> {
+    let demand: Vec<&Job> =
+        demand.iter().map(AsRef::as_ref).filter(|job| job.is_demand()).collect();
+    let live = match conditions.needs_instances(pool, &demand) {
         true => live_instances(table, pool).await?,
         false => Vec::new(),
     };
-    Ok(conditions.judged_by(pool, demand, free, &live, now, &settings.timings))
+    Ok(conditions.judged_by(pool, &demand, free, &live, now, timings))
 }
 
-async fn live_instances<T: Table>(
+/// Returns all live instances of a pool.
+pub(crate) async fn live_instances<T: Table>(
     table: &T,
     pool: &Pool,
 ) -> Result<Vec<Stored<Instance>>, ReadError> {

@@ -1,21 +1,25 @@
-//! Room under the limits of stack and entities: what is left, and who waits for what has become
-//! free.
+//! Remaining capacity under the limits of stack and entities, and the pools to wake when some
+//! becomes available.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use futures_util::future::join;
+use muster_domain::causes::with_causes;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::pool::limits::{Headroom, Limits, Scope};
 
 use crate::Settings;
 use crate::ports::{ReadError, Table, Write};
+use crate::writes::Before;
 
-/// A limit is near while no more than this is left of it: as many as may end at one moment.
+/// Remaining capacity from which a limit counts as near: as many instances as may end at the same
+/// moment.
 const NEAR: u32 = 50;
 
-/// What the limits leave, with the stack's counter where it is read already. What has no limit is
-/// not read.
+/// Returns the remaining capacity under each limit, using the stack's counter if it was read
+/// already. Does not read counters without a limit.
 pub(crate) async fn left<T: Table>(
     table: &T,
     limits: &Limits,
@@ -25,23 +29,52 @@ pub(crate) async fn left<T: Table>(
     scopes.retain(|scope| stack.is_none() || *scope != Scope::Stack);
     let mut counted = match scopes.is_empty() {
         true => BTreeMap::new(),
-        false => table.counts(&scopes).await?,
+        false => readable_counts(table, &scopes).await?,
     };
     counted.extend(stack.map(|count| (Scope::Stack, count)));
     Ok(Headroom::new(limits.clone(), counted))
 }
 
-/// The pools to wake after the end of an instance. Its own; but where it counted against a limit
-/// that is near, those whose jobs may have waited for just that, in the order in which they are
-/// served, and no more than there is room for: the pool of the larger priority, then that of the
-/// older job.
+/// Reads the counters of limits. One that cannot be read is full: no machine is launched under its limit.
+async fn readable_counts<T: Table>(
+    table: &T,
+    scopes: &[Scope],
+) -> Result<BTreeMap<Scope, u32>, ReadError> {
+    match table.counts(scopes).await {
+        Err(ReadError::Unreadable { .. }) => {}
+        read => return read,
+    }
+    let mut counts = BTreeMap::new();
+    for scope in scopes {
+        counts.insert(scope.clone(), count(table, scope).await?.unwrap_or(u32::MAX));
+    }
+    Ok(counts)
+}
+
+/// Returns how many instances a limit counts; none if that cannot be read.
+async fn count<T: Table>(table: &T, scope: &Scope) -> Result<Option<u32>, ReadError> {
+    match table.counts(std::slice::from_ref(scope)).await {
+        Ok(counts) => Ok(Some(counts.get(scope).copied().unwrap_or(0))),
+        Err(error @ ReadError::Unreadable { .. }) => {
+            tracing::error!(error = with_causes(&error), "a limit counts as full");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the pools to wake after the end of an instance: its own, if something waits there. If the
+/// instance counted against a limit that is near, returns instead all pools with jobs that may have waited
+/// for that limit: higher priority first, then older jobs, and at most as many pools as there is room for.
 pub(crate) async fn waiting_for<T: Table>(
     table: &T,
     settings: &Settings,
     ended: &Instance,
 ) -> Result<Vec<PoolName>, ReadError> {
-    let Some(room) = scarce(table, settings, &ended.counted_in).await? else {
-        return Ok(vec![ended.pool.clone()]);
+    let scarce = scarce(table, settings, ended);
+    let (room, own_waits) = join(scarce, waits(table, settings, &ended.pool)).await;
+    let Some(room) = room? else {
+        return Ok(own_waits?.then(|| ended.pool.clone()).into_iter().collect());
     };
     let mut waiting = Vec::new();
     for pool in &settings.pools {
@@ -54,15 +87,27 @@ pub(crate) async fn waiting_for<T: Table>(
     Ok(names.take(room.max(1) as usize).collect())
 }
 
-/// What is left of the tightest limit, if one is near.
+/// Returns whether a job, or an idle runner that the pool keeps, may wait for capacity in a pool.
+async fn waits<T: Table>(
+    table: &T,
+    settings: &Settings,
+    pool: &PoolName,
+) -> Result<bool, ReadError> {
+    let keeps_idle = settings.pool(pool).is_some_and(|pool| pool.idle_wanted() > 0);
+    Ok(keeps_idle || !table.demand(pool, 1).await?.is_empty())
+}
+
+/// Returns the remaining capacity of the tightest limit, if one is near and pools share it.
 async fn scarce<T: Table>(
     table: &T,
     settings: &Settings,
-    scopes: &[Scope],
+    ended: &Instance,
 ) -> Result<Option<u32>, ReadError> {
-    let counts = match scopes.is_empty() {
-        true => return Ok(None),
-        false => table.counts(scopes).await?,
+    let scopes = &ended.counted_in;
+    let is_shared = settings.pools.iter().any(|pool| pool.name != ended.pool);
+    let counts = match is_shared && !scopes.is_empty() {
+        true => readable_counts(table, scopes).await?,
+        false => return Ok(None),
     };
     let left = |scope: &Scope| {
         let max = settings.limits.max(scope)?;
@@ -71,8 +116,8 @@ async fn scarce<T: Table>(
     Ok(scopes.iter().filter_map(left).filter(|left| *left <= NEAR).min())
 }
 
-/// Of these writes, those that count down what is at zero, as after a restored table: nobody may
-/// wait for what cannot be counted down.
+/// Returns the writes that would decrement a counter that is zero, for example after a table was
+/// restored: they must not block the commit.
 pub(crate) async fn uncounted<T: Table>(
     table: &T,
     writes: &[Write],
@@ -80,12 +125,11 @@ pub(crate) async fn uncounted<T: Table>(
     let mut uncounted = Vec::new();
     for write in writes {
         let count = match write {
-            Write::CapacityDown(pool) => {
-                table.capacity(pool).await?.map_or(0, |capacity| capacity.live)
-            }
-            Write::CountDown(scope) => {
-                table.counts(std::slice::from_ref(scope)).await?.get(scope).copied().unwrap_or(0)
-            }
+            Write::CapacityDown(pool) => match Before::of(table.capacity(pool).await)? {
+                Before::Read(capacity) => capacity.map_or(0, |capacity| capacity.live),
+                Before::Unreadable => 0,
+            },
+            Write::CountDown(scope) => count(table, scope).await?.unwrap_or(0),
             _ => continue,
         };
         if count == 0 {

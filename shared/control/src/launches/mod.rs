@@ -1,5 +1,4 @@
-//! Machines for jobs: the launch pass of a pool, and what it does with the jobs that it has no
-//! room for.
+//! Launches machines for jobs: a pool's launch pass, and the overflow of jobs to other pools.
 
 pub(crate) mod conditions;
 pub(crate) mod headroom;

@@ -1,16 +1,15 @@
-//! Jobs that their pool launches nothing for now move to the next pool that serves them and does.
+//! Moves jobs for which their pool cannot launch now to the next pool that serves them and can.
 
 use std::collections::BTreeMap;
 
+use muster_domain::claim;
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::Job;
-use muster_domain::job::claim;
 use muster_domain::launch::plan::Unplaced;
 use muster_domain::launch::verdict::{Conditions, Wanted, verdict};
-use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Headroom;
-use muster_domain::pool::select;
+use muster_domain::pool::{Pool, select};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
@@ -19,26 +18,26 @@ use crate::launches::{conditions, headroom};
 use crate::ports::{Jobs as _, Launches as _, Table, Write};
 use crate::writes::{self, PassError};
 
-/// Most waiting jobs of another pool that are counted as before the one that comes.
+/// Maximum number of a pool's own waiting jobs that are counted as ahead of a moved job.
 const MAX_BEFORE: u32 = 1_000;
 
-/// Moves jobs that a launch pass has left over. Each move is one conditional write of the job's
-/// row, with the reason; where a slot has waited for the job, it ends in the same commit. The pass
-/// of the pool that it came to finds it there, and the sweep if nobody wakes that one.
+/// Moves the jobs that a launch pass could not serve. Each move is one conditional write of the
+/// job's row, with the reason; if a slot waited for the job, the slot ends in the same commit. The
+/// new pool's pass finds the job there, and so does the sweep if the wake-up is lost.
 pub(crate) struct Overflow<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     context: Context<'a, W>,
-    /// What all pools share.
+    /// Remaining capacity shared by all pools.
     headroom: Headroom,
-    /// Each pool that was looked at.
+    /// The pools checked so far.
     pools: BTreeMap<PoolName, Conditions>,
 }
 
-/// The jobs that came to each pool.
+/// Moved jobs by their new pool.
 type Moved = BTreeMap<PoolName, Vec<JobKey>>;
 
 impl<'a, W: Wired<Table: Table>> Overflow<'a, W> {
-    /// Nothing is read when no job could move.
+    /// Reads the shared limits, unless no job can move.
     ///
     /// # Errors
     /// When the tables do not answer.
@@ -58,8 +57,7 @@ impl<'a, W: Wired<Table: Table>> Overflow<'a, W> {
         Ok(Some(Self { context, headroom, pools: BTreeMap::new() }))
     }
 
-    /// Moves what can be moved, the oldest job first; answers with the pools that have work now,
-    /// and the jobs.
+    /// Moves jobs, oldest first. Returns the pools that have work now, with the jobs.
     ///
     /// # Errors
     /// When the tables do not answer. What was moved before is in its row.
@@ -76,16 +74,16 @@ impl<'a, W: Wired<Table: Table>> Overflow<'a, W> {
                 stay.push(one);
             }
         }
-        // Who finds out whether a pool in trouble serves again may get nothing there: the youngest,
-        // and none whose own pool has a machine for it sooner or later.
+        // A job moved to a failing pool as its probe may get no machine there, so use the youngest,
+        // and none whose own pool will launch for it when it has capacity.
         for one in stay.into_iter().rev().filter(|one| !one.block.is_for_room()) {
             self.place(from, one, true, &mut moved, now).await?;
         }
         Ok(moved)
     }
 
-    /// Moves a job to the first other pool that would launch for it. `finds_out`: as the machine
-    /// that finds out whether a trouble is over. Whether there is such a pool.
+    /// Moves a job to the first other pool that would launch for it. `finds_out` allows pools that
+    /// launch one machine at a time after failures. Returns whether there is such a pool.
     async fn place(
         &mut self,
         from: &Pool,
@@ -107,7 +105,7 @@ impl<'a, W: Wired<Table: Table>> Overflow<'a, W> {
             if conditions.finds_out(&entity) != finds_out {
                 continue;
             }
-            // A slot that ends with the move is counted already.
+            // A slot that ends with the move is still counted.
             let ended = left.slot.as_ref().map_or(&[][..], |slot| &slot.counted_in);
             conditions.headroom = self.headroom.without(ended);
             let wanted = Wanted::Job(&left.job);
@@ -122,7 +120,8 @@ impl<'a, W: Wired<Table: Table>> Overflow<'a, W> {
         Ok(false)
     }
 
-    /// What stands in the way there, with those that wait there before the jobs that come.
+    /// Reads the conditions of a pool, including its own waiting jobs, which come before moved
+    /// ones.
     async fn look(&self, pool: &Pool, now: Time) -> Result<Conditions, PassError> {
         let read = self.context.table.launch_conditions(&pool.name).await?;
         let live = read.capacity.as_ref().map_or(0, |capacity| capacity.live);
@@ -157,7 +156,7 @@ impl<'a, W: Wired<Table: Table>> Overflow<'a, W> {
         now: Time,
     ) -> Result<(), PassError> {
         let writes = move_to(job, slot.as_ref(), to, &block.why, now);
-        // Where that is a conflict, somebody knows more about the job.
+        // On a conflict another writer has newer information about the job.
         if !writes::commit_unless_changed(self.context.table, &writes).await? {
             return Ok(());
         }

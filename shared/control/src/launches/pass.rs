@@ -1,5 +1,5 @@
-//! The launch pass of a pool: one at a time per pool, drains the table rather than the queue. Each
-//! round reads, decides (`launch/plan.rs`), commits, calls EC2 and settles what that answered.
+//! The launch pass: one at a time per pool, driven by the table rather than the queue. Each round
+//! reads, decides (`launch/plan.rs`), commits, calls EC2 and settles the answer.
 
 mod call;
 mod commit;
@@ -10,11 +10,12 @@ mod look;
 mod pool_lease;
 mod report;
 
+use muster_domain::causes::with_causes;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
-use muster_domain::launch::cooldown::Cooldowns;
 use muster_domain::launch::plan::{self, Plan, PlannedLaunch, View};
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::verdict::{BlockScope, Brake, Conditions};
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
@@ -27,51 +28,48 @@ use self::known::Known;
 pub use self::look::Looked;
 use self::look::{Listed, MAX_DEMAND};
 use self::pool_lease::Lease;
-pub use self::report::{
-    LaunchReport, LaunchStopped, again_after, comes_again, last_call, send_wakes,
-};
-use crate::causes::with_causes;
+pub use self::report::{LaunchReport, LaunchStopped, comes_again, last_call, send_wakes};
 use crate::context::{Context, Wired};
 use crate::launches::conditions;
 use crate::launches::overflow::Overflow;
 use crate::ports::{CommitError, Compute, LaunchConditions, Launches as _, Table, Write};
 use crate::writes::{self, PassError};
 
-/// How many times as many jobs the next round reads where some wait for what others need not: behind
-/// them may be one that has a machine now.
+/// Factor by which the next round reads more jobs if some must wait for what others do not need: a
+/// later job may get a machine now.
 const FURTHER: u32 = 4;
-/// Where that ends: 7,680 jobs are eight pages of DynamoDB's, a second or two.
+/// Maximum of that: 7,680 jobs are eight DynamoDB pages, one or two seconds.
 const MAX_READ: u32 = MAX_DEMAND * FURTHER * FURTHER * FURTHER;
-/// How many writes a commit takes.
+/// Maximum writes per commit.
 const MAX_WRITES: usize = 100;
-/// Rounds in which a launch that is not full gives way to jobs that are just coming in.
+/// Rounds in which a launch that is not full waits for jobs that are just arriving.
 const GATHERING: usize = 3;
-/// Most rounds of one pass. What is left after that wakes the next pass.
+/// Maximum rounds per pass. The rest is left to the next pass.
 const ROUNDS: usize = 12;
 
-/// What an invocation gives its launch pass.
+/// A launch pass and its invocation.
 pub struct LaunchPass<'a, W: Wired> {
-    /// The world: tables and EC2.
+    /// The ports to tables and EC2, and the settings.
     pub context: Context<'a, W>,
-    /// Names this invocation as holder of a pool's lease. Unique among invocations that may
-    /// overlap.
+    /// Identifies this invocation as holder of a pool's lease; unique among overlapping
+    /// invocations.
     pub holder: &'a str,
-    /// Makes the launch ids of this invocation unique.
+    /// Makes the launch IDs of this invocation unique.
     pub seed: u64,
-    /// From then on no new work starts: see [`last_call`].
+    /// No new work starts after this time: see [`last_call`].
     pub last_call: Time,
-    /// The time.
+    /// Returns the current time.
     pub clock: &'a dyn Fn() -> Time,
 }
 
 impl<W: Wired<Table: Table, Compute: Compute>> LaunchPass<'_, W> {
-    /// Runs the launch pass of a pool. If another invocation holds the lease, that one is asked for
-    /// one more round, and this wake-up comes again when its jobs may not be visible to it. `looked`
-    /// was read for this wake-up, which was received `receives` times.
+    /// Runs the launch pass of a pool. If a different invocation holds the lease, requests one more
+    /// round from it; this wake-up returns if that invocation may not see its jobs. `looked` was
+    /// read for this wake-up, which was received `receives` times.
     ///
     /// # Errors
-    /// When the tables do not answer. What was committed before is picked up by a later pass, and
-    /// is in the report.
+    /// When the tables do not answer. A later pass continues from what was committed, and the
+    /// report includes it.
     pub async fn run(
         &self,
         looked: Looked,
@@ -84,12 +82,13 @@ impl<W: Wired<Table: Table, Compute: Compute>> LaunchPass<'_, W> {
         if self.is_late() {
             return Ok(LaunchReport { again: true, ..LaunchReport::default() });
         }
-        let waits = looked.waits_for(&pool.name);
+        let (waits, is_early) = (looked.waits_for(&pool.name), looked.is_early(wake));
         if !wake.jobs.is_empty() && !waits {
-            // A burst wakes a pool many times, and the first passes served these.
-            return Ok(LaunchReport::default());
+            // A burst wakes a pool many times, and the first passes have served these jobs.
+            return Ok(LaunchReport { is_early, ..LaunchReport::default() });
         }
         let mut run = Run::begin(self, pool, looked, waits && receives > 1).await?;
+        run.report.is_early = is_early;
         if !run.known.capacity.is_held_by(self.holder) {
             run.report.found_held(waits);
             return Ok(run.report);
@@ -102,16 +101,16 @@ impl<W: Wired<Table: Table, Compute: Compute>> LaunchPass<'_, W> {
             }
             Err(error) => error,
         };
-        // Let the next pass in at once rather than after the lease. What went wrong first is what
-        // is told.
+        // Release the lease now instead of letting it expire. The first error is the one to report.
         if let Err(error) = run.leave().await {
-            tracing::warn!(pool.name = %pool.name, error = with_causes(&error), "failed to give back a pool's lease");
+            tracing::warn!(pool.name = %pool.name, error = with_causes(&error), "failed to release a pool's lease");
         }
         Err(LaunchStopped { report: Box::new(run.report), error })
     }
 
-    /// Lets what stood in the way of the pool begin anew: its configuration is another one than the
-    /// last pass saw, which may be the fix. Before that is on record, so that no crash loses it.
+    /// Ends the pool's back-off if its configuration changed since the last pass, because the
+    /// change may be the fix. Happens before the new configuration is recorded, so that a crash
+    /// does not lose it.
     async fn open_anew(
         &self,
         pool: &Pool,
@@ -131,32 +130,32 @@ impl<W: Wired<Table: Table, Compute: Compute>> LaunchPass<'_, W> {
     }
 }
 
-/// A pass under way, and what it knows.
+/// A running pass with its state.
 struct Run<'a, W: Wired> {
     pass: &'a LaunchPass<'a, W>,
     pool: &'a Pool,
-    /// When the reading began: the pass knows nothing that came later.
+    /// When reading started: the pass knows nothing newer.
     now: Time,
     known: Known,
     report: LaunchReport,
 }
 
 enum Worked {
-    /// All that could be done is done, or left for later.
+    /// Everything possible is done, or left for later.
     Ended,
-    /// Another pass was faster, and has been asked to look again.
+    /// A different pass holds the lease, and was asked for one more round.
     HeldByOther,
 }
 
 enum Round {
-    /// There is more.
+    /// There may be more to do.
     Again,
-    /// Nothing is left that can be done now.
+    /// There is no more to do now.
     Drained,
 }
 
 impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
-    /// Asks for the pool. `again`: the wake-up has asked before.
+    /// Requests a pass of the pool. `again` means that this wake-up has requested one before.
     async fn begin(
         pass: &'a LaunchPass<'a, W>,
         pool: &'a Pool,
@@ -169,7 +168,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
             pass.open_anew(pool, &mut conditions, now).await?;
         }
         let (lease, listed) = match pass.ask(pool, read, again, false, now).await {
-            // What was read before is overtaken.
+            // The earlier reads are outdated.
             Err(PassError::Commit(CommitError::Conflict)) => {
                 let lease = pass.ask_again(pool, again, now).await?;
                 conditions = pass.context.table.launch_conditions(&pool.name).await?;
@@ -182,7 +181,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         Ok(Self { pass, pool, now, known, report: LaunchReport::default() })
     }
 
-    /// Works until nothing is left, and gives the lease back.
+    /// Runs rounds until there is no more to do, then releases the lease.
     async fn rounds(&mut self) -> Result<Worked, PassError> {
         for round in 0..ROUNDS {
             if round > 0 {
@@ -199,7 +198,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
                 Ok(Round::Drained) => {}
                 Err(error) => return Err(error),
             }
-            if self.give_back().await? {
+            if self.known.is_given_back || self.give_back().await? {
                 return Ok(Worked::Ended);
             }
             match self.release().await? {
@@ -212,7 +211,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         Ok(Worked::Ended)
     }
 
-    /// Reads the pool's records anew, and holds it from now on: another pass may have been faster.
+    /// Reads the pool's records again and takes the lease: a different pass may have been faster.
     async fn refresh(&mut self) -> Result<(), PassError> {
         if self.known.capacity.is_planned() {
             self.known.capacity = self.pass.ask_again(self.pool, false, self.now).await?;
@@ -223,10 +222,9 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
     }
 
     async fn round(&mut self, round: usize) -> Result<Round, PassError> {
-        // Read.
         let Listed { demand, open, free, retries } = self.listed().await?;
         if self.replay(open).await? {
-            // What was listed beside them is overtaken.
+            // The other lists are outdated.
             return Ok(Round::Again);
         }
         self.known.waits = None;
@@ -238,7 +236,6 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         let supply = supply(free);
         let retries = self.known.due_retries(self.pool, retries, self.now, self.timings());
 
-        // Decide.
         let view = View {
             stack: &self.pass.context.settings.stack,
             pool: self.pool,
@@ -256,27 +253,26 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         self.report.counts(&plan);
 
-        // Commit what needs no machine.
         self.commit_beside_launches(&mut plan).await?;
 
-        // Commit each launch, call EC2, settle.
+        let leaves_none = plan.blocks().next().is_none() && !is_full_read;
         for (number, planned) in plan.launches.iter().enumerate() {
-            // An earlier call of this pass has just found out. What it would have asked for is
-            // asked for again, or waits, in the next round.
+            // An earlier call of this pass was refused for the same reason. The next round plans
+            // again or waits.
             let is_refused = self.known.is_refused(&planned.launch, self.now);
             if is_refused || (number > 0 && self.pass.is_late()) {
                 return Ok(Round::Again);
             }
-            // When more jobs have come since demand was read, they go with a launch that is not
-            // full: a conflict, and the next round plans anew. Not for ever: the first launch of a
-            // later round is made as it is.
+            // Jobs may have arrived since demand was read. They should share a launch that is not
+            // full: the commit conflicts, and the next round plans again. From round `GATHERING`
+            // on, the first launch does not wait.
             let is_full = planned.launch.slots.len() >= most_slots;
             let may_wait = !is_full && (number > 0 || round < GATHERING);
             let wakes = may_wait.then_some(self.known.wakes);
-            self.launch(planned, wakes, finds_out).await?;
+            let is_last = leaves_none && number + 1 == plan.launches.len();
+            self.launch(planned, wakes, finds_out, is_last).await?;
         }
 
-        // What is left over.
         self.known.wait_for(plan.blocks().filter_map(|block| block.until), self.now);
         let hides = |scope| matches!(scope, BlockScope::Entity | BlockScope::Job);
         let is_hidden =
@@ -290,7 +286,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         Ok(if (progress && is_full_read) || rest { Round::Again } else { Round::Drained })
     }
 
-    /// What the indexes list, all of it at the same moment.
+    /// Returns the index listings, all read concurrently.
     async fn listed(&mut self) -> Result<Listed, PassError> {
         match self.known.listed.take() {
             Some(listed) => Ok(listed),
@@ -316,22 +312,22 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         };
         let mut conditions =
             conditions::of_pool(table, settings, self.pool, &read, demand, free, self.now).await?;
-        // With the launches of this pass.
+        // Includes the launches of this pass.
         conditions.live = capacity.live;
         Ok(conditions)
     }
 
-    /// Puts on record that a live machine shows that the pool's machines serve again.
+    /// Records that a live machine proves that the pool works again.
     async fn end_trouble(&mut self, conditions: &Conditions) -> Result<(), PassError> {
         if conditions.trouble_is_over() {
             let name = &self.pool.name;
             self.known.remember(self.pass.context.table, |all| all.without_trouble(name)).await;
-            tracing::info!(pool.name = %name, "the pool's machines serve again");
+            tracing::info!(pool.name = %name, "the pool's machines run jobs again");
         }
         Ok(())
     }
 
-    /// Claims, and slots that are put off. All of it holds the pool first.
+    /// Commits claims and postponed slots, after taking the lease.
     async fn commit_beside_launches(&mut self, plan: &mut Plan) -> Result<(), PassError> {
         if plan.writes_beside_launches() {
             self.hold().await?;
@@ -345,12 +341,13 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
 
     /// Commits a planned launch, and asks EC2 for it. A pass's first launch takes the lease along,
     /// and a machine that is to find out whether a trouble is over that it does: of two passes that
-    /// want to, one meets a conflict and looks again.
+    /// want to, one meets a conflict and looks again. `is_last`: the pass has no work after it.
     async fn launch(
         &mut self,
         planned: &PlannedLaunch,
         wakes: Option<u64>,
         finds_out: bool,
+        is_last: bool,
     ) -> Result<(), PassError> {
         let launch = Change::create(planned.launch.clone());
         let count = u32::try_from(planned.instances().count()).unwrap_or(u32::MAX);
@@ -359,7 +356,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         }
         let counted = self.known.counted_up(count);
         let taken = self.known.capacity.is_planned().then_some(&counted);
-        // A trouble that is over finds nothing out, also where that could not be put on record.
+        // A failure that is over needs no probe, even if that could not be recorded.
         let probed = finds_out.then(|| self.probed(planned)).flatten();
         let mut writes = self.launch_writes(planned, &launch, taken, wakes);
         writes.extend(probed.clone().map(Write::from));
@@ -374,7 +371,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         let there = planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);
         slots.extend(there.map(|slot| created(slot, &committed)));
         slots.extend(planned.again.iter().map(|slot| slot.clone().stored(&committed)));
-        self.call(launch.stored(&committed), slots).await
+        self.call(launch.stored(&committed), slots, is_last).await
     }
 
     fn probed(&self, planned: &PlannedLaunch) -> Option<Change<Cooldowns>> {
@@ -383,7 +380,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         Some(stored.change(next))
     }
 
-    /// Moves jobs that this pool launches nothing for to pools that do.
+    /// Moves jobs that this pool cannot serve now to pools that can.
     async fn move_on(&mut self, plan: Plan) -> Result<(), PassError> {
         let mut left = plan.left;
         left.extend(self.left_by_slots(plan.stuck).await?);
@@ -405,7 +402,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
     }
 }
 
-/// Runners that could take a job, or be kept for one.
+/// Returns runners that can take a job or be kept for one.
 fn supply(mut free: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
     free.retain(|one| one.is_free_supply() || one.may_be_kept());
     free

@@ -1,9 +1,9 @@
-//! A quota of the account has room again when a machine of ours ends.
+//! Frees up an account quota when one of our machines ends.
 
 use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 
@@ -11,7 +11,7 @@ use crate::Settings;
 use crate::ports::Table;
 use crate::writes::{self, PassError};
 
-/// Opens what EC2 refused for a quota that may have counted the machine of an ended instance. The
+/// Ends the back-off of quotas that may have counted the machine of an ended instance. Returns the
 /// pools whose jobs and slots may wait for that.
 pub(crate) async fn reopen<T: Table>(
     table: &T,
@@ -26,7 +26,7 @@ pub(crate) async fn reopen<T: Table>(
     let opened = |closed: &CooldownScope| next.list.iter().all(|one| one.closed != *closed);
     let opened: Vec<CooldownScope> =
         stored.list.iter().map(|one| one.closed.clone()).filter(opened).collect();
-    // Whoever was faster has just heard from EC2, and the wait ends by itself.
+    // A faster writer has a newer answer from EC2, and the back-off ends by itself.
     if !writes::commit_unless_changed(table, &[stored.change(next).into()]).await? {
         return Ok(Vec::new());
     }

@@ -1,4 +1,4 @@
-//! Values of metrics, as a pass has them for CloudWatch.
+//! Metric values that a pass publishes to CloudWatch.
 
 use muster_domain::ids::PoolName;
 use muster_domain::launch::verdict::WaitReason;
@@ -6,27 +6,27 @@ use muster_domain::launch::verdict::WaitReason;
 use super::{Dimensions, Metric};
 use crate::Settings;
 
-/// Most pools that have a name in CloudWatch, in the order of the pool file. Each costs what its
-/// metrics cost.
+/// Maximum number of pools with their own name in CloudWatch, in the order of the pool file. Each
+/// adds the cost of its metrics.
 pub const MAX_POOLS: usize = 20;
-/// How all others are filed.
+/// The name under which all other pools are published.
 pub const OTHER_POOLS: &str = "other";
 
-/// Which metrics are kept: the parameter `Measures`.
+/// Which metrics are published: the parameter `Measures`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Measures {
-    /// What alarms watch, and nothing else.
+    /// Only metrics with an alarm.
     None,
-    /// What the stack has besides, but nothing of each pool.
+    /// All of the stack's metrics, but no metrics by pool.
     Stack,
-    /// All.
+    /// All metrics.
     #[default]
     Pools,
 }
 
 impl Measures {
-    /// Whether a metric is filed in this way.
+    /// Whether a metric is published with these dimensions.
     #[must_use]
     pub fn keeps(self, metric: Metric, by: Dimensions) -> bool {
         match (self, by) {
@@ -38,19 +38,19 @@ impl Measures {
     }
 }
 
-/// What a value is of.
+/// The subject of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
     /// The stack.
     Stack,
-    /// One of its pools, by the name of [`pool`].
+    /// A pool, by the name that [`pool`] returns.
     Pool(String),
-    /// What waits for one reason.
+    /// A reason for waiting.
     Reason(WaitReason),
 }
 
 impl Of {
-    /// Whether a value of it can be filed in this way.
+    /// Whether a value of this subject has these dimensions.
     #[must_use]
     pub const fn has(&self, by: Dimensions) -> bool {
         match by {
@@ -61,68 +61,68 @@ impl Of {
     }
 }
 
-/// The name that a pool has in CloudWatch.
+/// Returns a pool's name in CloudWatch.
 #[must_use]
 pub fn pool(settings: &Settings, name: &PoolName) -> Of {
     let is_named = settings.pools.iter().take(MAX_POOLS).any(|pool| pool.name == *name);
     Of::Pool(if is_named { name.to_string() } else { OTHER_POOLS.to_owned() })
 }
 
-/// A message counts as failing from this receive on: retries follow after 5 and 10 seconds, so an
-/// error that ends by itself within 15 seconds is not counted.
+/// Number of receives from which a message counts as failing. Retries follow after 5 and 10
+/// seconds, so an error that disappears within 15 seconds is not counted.
 const FAILING_RECEIVES: u32 = 3;
 
-/// Whether a message that was received this often and failed again counts as failing.
+/// Whether a message that failed again on its `receives`th receive counts as failing.
 #[must_use]
 pub const fn keeps_failing(receives: u32) -> bool {
     receives >= FAILING_RECEIVES
 }
 
-/// Values of a metric: one, or those of a distribution.
+/// Values of a metric: one, or a distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// Which metric.
+    /// The metric.
     pub metric: Metric,
-    /// What it is of.
+    /// The subject.
     pub of: Of,
-    /// In no order.
+    /// The values, in no order.
     pub values: Vec<f64>,
 }
 
 impl Measure {
-    /// A value of the stack.
+    /// Creates a value for the stack.
     #[must_use]
     pub fn new(metric: Metric, value: f64) -> Self {
         Self::of(Of::Stack, metric, value)
     }
 
-    /// A value of something in it.
+    /// Creates a value for a subject.
     #[must_use]
     pub fn of(of: Of, metric: Metric, value: f64) -> Self {
         Self { metric, of, values: vec![value] }
     }
 
-    /// A number of things.
+    /// Creates a value from a count.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     pub fn count(metric: Metric, count: usize) -> Self {
         Self::new(metric, count as f64)
     }
 
-    /// The number of messages that keep failing; none where there are none, so that an idle stack
-    /// reports nothing.
+    /// Creates the number of failing messages. `None` for zero, so that an idle stack publishes no
+    /// metric.
     #[must_use]
     pub fn failing(messages: usize) -> Option<Self> {
         (messages > 0).then(|| Self::count(Metric::MessagesFailing, messages))
     }
 
-    /// What GitHub has left of an hour's calls.
+    /// Creates the number of API calls that GitHub still allows this hour.
     #[must_use]
     pub fn calls_left(left: u32) -> Self {
         Self::new(Metric::GitHubCallsLeft, f64::from(left))
     }
 
-    /// Whether something is so.
+    /// Creates a value of 1 or 0.
     #[must_use]
     pub fn flag(metric: Metric, is_so: bool) -> Self {
         Self::new(metric, if is_so { 1.0 } else { 0.0 })

@@ -4,7 +4,6 @@ use std::path::Path;
 use muster_domain::launch::verdict::WaitReason;
 use muster_domain::pool::Pool;
 use muster_domain::timings::Timings;
-use strum::VariantArray as _;
 
 use super::{Dimensions, MAX_POOLS, Measures, Metric, NAMESPACE, OTHER_POOLS, Of, pool};
 use crate::Settings;
@@ -18,30 +17,30 @@ fn row(metric: Metric) -> String {
 fn page() -> String {
     let mut page = format!(
         "# Metrics\n\n\
-        The functions write these into their logs, and CloudWatch files them in the namespace `{NAMESPACE}`: each once for each set of\n\
-        dimensions that is named here. `UPDATE=1 cargo test -p muster-control --lib metrics` writes this page anew.\n\n\
-        `Stack` is the stack's name. `Pool` is the pool's, of the first {MAX_POOLS} of the pool file; the others are `{OTHER_POOLS}` together.\n"
+        The functions write these metrics to their logs, and CloudWatch extracts them into the namespace `{NAMESPACE}`, once for each set of\n\
+        dimensions listed here. `UPDATE=1 cargo test -p muster-control --lib metrics` generates this page.\n\n\
+        `Stack` is the stack's name. `Pool` is the name of one of the first {MAX_POOLS} pools in the pool file; all others share `{OTHER_POOLS}`.\n"
     );
-    let reasons: Vec<&str> = WaitReason::VARIANTS.iter().map(|one| one.as_str()).collect();
+    let reasons: Vec<&str> = WaitReason::ALL.iter().map(|one| one.as_str()).collect();
     writeln!(page, "`Reason` is one of {}.\n", list(&reasons)).expect("a text");
     for (title, is_watched) in [("What alarms watch", true), ("What is shown", false)] {
         writeln!(page, "## {title}\n").expect("a text");
         page.push_str(match is_watched {
             true => {
-                "[Alarms](alarms/README.md) go by the stack alone. `Measures` does not turn these off, but for those of pools.\n\n"
+                "[Alarms](alarms/README.md) use the dimension `Stack` only. `Measures` turns off only the metrics of pools here.\n\n"
             }
             false => {
-                "The parameter `Measures` turns these off: `stack` those of pools, `none` all of them.\n\n"
+                "The parameter `Measures` turns these off: `stack` turns off those of pools, `none` turns off all.\n\n"
             }
         });
-        page.push_str("| Name | Unit | Filed by | What it is |\n|---|---|---|---|\n");
+        page.push_str("| Name | Unit | Dimensions | What it is |\n|---|---|---|---|\n");
         for metric in Metric::ALL.iter().filter(|metric| metric.is_watched() == is_watched) {
             writeln!(page, "{}", row(*metric)).expect("a text");
         }
         page.push('\n');
     }
     page.push_str(
-        "CloudWatch may count a log line twice, so a sum here is for the eye; the record of [usage](usage.md) counts each machine once.\n",
+        "CloudWatch can count a log line twice, so sums are approximate; the [usage records](usage.md) count each machine once.\n",
     );
     page
 }
@@ -57,7 +56,7 @@ fn the_page_lists_all_metrics() {
         std::fs::write(&path, page()).expect("docs/metrics.md");
     }
     let written = std::fs::read_to_string(&path).expect("docs/metrics.md");
-    assert_eq!(written, page(), "UPDATE=1 writes docs/metrics.md anew");
+    assert_eq!(written, page(), "UPDATE=1 generates docs/metrics.md");
 }
 
 #[test]

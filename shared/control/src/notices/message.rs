@@ -1,49 +1,48 @@
-//! What is told.
+//! The content of notifications.
 
+use muster_api::answers::Severity;
 use muster_domain::time::Time;
 use serde::Serialize;
 
-use crate::admin::answers::Severity;
-
-/// What one call tells. As JSON, this is what a receiver of the form `json` gets.
+/// The message of one call. As JSON, this is what a receiver of the form `json` gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
     /// The stack's name.
     pub stack: String,
-    /// When it was told.
+    /// When it was sent.
     pub at: Time,
-    /// Whether this address is told for the first time: then all that stands is told.
+    /// Whether this is the first message to this address, which lists all current findings.
     #[serde(rename = "first")]
     pub is_first: bool,
-    /// What has begun, the worst first, and then what is over.
+    /// New findings, most severe first, followed by ended ones.
     pub notices: Vec<Notice>,
 }
 
-/// What has begun or is over.
+/// A notice that a finding started or ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
-    /// Which of the two.
+    /// Whether it started or ended.
     pub what: What,
-    /// The same at its begin and at its end, and as `muster status --json` has it.
+    /// The finding's key, equal at its start and end, and in `muster status --json`.
     pub key: String,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What it is, without a full stop; as it was when it was told first.
-    pub sentence: String,
-    /// When it began, as far as is known.
+    /// The problem, as a sentence; as it was in the first notification.
+    pub message: String,
+    /// When it started, if known.
     pub since: Time,
-    /// When it was over; none while it lasts.
+    /// When it ended; absent while it lasts.
     pub until: Option<Time>,
-    /// The command that ends it or shows more.
-    pub run: Option<String>,
+    /// The fix, with the command.
+    pub fix: Option<String>,
 }
 
-/// Which of the two.
+/// Whether a finding started or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// It is so now.
+    /// It started.
     Begun,
-    /// It was so.
+    /// It ended.
     Over,
 }

@@ -1,66 +1,65 @@
-//! What was told of what, on record. One record for the whole stack.
+//! The record of sent notices, one for the whole stack.
 
 use std::collections::BTreeMap;
 
+use muster_api::answers::{Finding, Severity};
 use muster_domain::SCHEMA;
 use muster_domain::backoff::grown;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use serde::{Deserialize, Serialize};
 
-use super::{Notice, What};
-use crate::admin::answers::{Severity, Want};
-use crate::app_watch::AppRecord;
+use super::{AppRecord, Notice, What};
 
-/// Most that is on record at one time, the worst of it.
+/// Maximum number of findings in the record, most severe first.
 const MAX_STANDING: usize = 100;
-/// Most notices of one call; the next sweep tells the others.
+/// Maximum number of notices per call; the next sweep sends the rest.
 const MAX_AT_ONCE: usize = 20;
-/// For so long a call belongs to the sweep that makes it.
+/// How long a call is reserved for the sweep that makes it.
 const CALL: Seconds = Seconds(60);
-/// The wait after a call that failed: it doubles up to the other.
+/// The delay after a failed call, which doubles up to the maximum below.
 const FIRST_WAIT: Seconds = Seconds(60);
 const LONGEST_WAIT: Seconds = Seconds(600);
 
 /// The record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notices {
-    /// Version of the record's form.
+    /// The version of the record's format.
     pub schema: u16,
-    /// The address that was told last, as a hash: the address itself is a secret.
+    /// A hash of the address that was notified last: the address itself is a secret.
     pub address: Option<String>,
-    /// What somebody should look at, by its key.
+    /// Findings, by key.
     pub standing: BTreeMap<String, Standing>,
-    /// No call before this.
+    /// No call is made before this time.
     pub try_at: Option<Time>,
-    /// Calls in a row that failed.
+    /// Number of consecutive failed calls.
     pub failures: u32,
-    /// What was wrong with the last of them.
+    /// The error of the last one.
     pub error: Option<String>,
-    /// What the last checks of the App found.
+    /// The findings of the last checks of the App.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppRecord>,
 }
 
-/// Something that somebody should look at, or should have until a moment ago.
+/// A current finding, or one that ended recently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What it is; as it was first seen.
-    pub sentence: String,
-    /// Since when, as far as is known.
+    /// Its message, as it was first seen.
+    pub message: String,
+    /// When it started, if known.
     pub since: Time,
-    /// When a sweep saw it first.
+    /// When a sweep first saw it.
     pub seen_at: Time,
-    /// When it was told; none while it was not.
+    /// When its notification was sent; absent before that.
     pub told_at: Option<Time>,
-    /// Since when it is not so any more.
+    /// When it ended, if it did.
     pub gone_since: Option<Time>,
 }
 
 impl Default for Notices {
-    /// Nothing was ever told.
+    /// Creates the record before any notification was sent.
     fn default() -> Self {
         Self {
             schema: SCHEMA,
@@ -75,46 +74,47 @@ impl Default for Notices {
 }
 
 impl Notices {
-    /// The record after a look. Another address knows of nothing: it is told all that stands. What
-    /// was not told and is over is forgotten. What somebody may want to know calls nobody.
+    /// Returns the record with the current findings. For a new address, all current findings are
+    /// due again. A finding that ended before its notification was sent is dropped, and findings of
+    /// severity `note` cause no notification.
     #[must_use]
-    pub fn seen(&self, wants: &[Want], address: &str, now: Time) -> Self {
+    pub fn seen(&self, findings: &[Finding], address: &str, now: Time) -> Self {
         let mut next = self.clone();
         if self.is_news_to(address) {
             next.standing.retain(|_, one| one.gone_since.is_none());
             next.standing.values_mut().for_each(|one| one.told_at = None);
         }
-        let is_so = |key: &str| wants.iter().any(|want| want.key == key);
+        let is_so = |key: &str| findings.iter().any(|one| one.key == key);
         next.standing.retain(|key, one| one.told_at.is_some() || is_so(key));
         for (key, one) in &mut next.standing {
-            // It may come back within the time, as a limit does that is reached again and again.
+            // The finding may return shortly, for example a limit that is reached again and again.
             match is_so(key) {
                 true => one.gone_since = None,
                 false => one.gone_since = one.gone_since.or(Some(now)),
             }
         }
-        let is_new = |want: &&Want| {
-            want.severity != Severity::Note && !next.standing.contains_key(&want.key)
+        let is_new = |finding: &&Finding| {
+            finding.severity != Severity::Note && !next.standing.contains_key(&finding.key)
         };
-        let mut new: Vec<&Want> = wants.iter().filter(is_new).collect();
-        new.sort_by_key(|want| want.severity);
+        let mut new: Vec<&Finding> = findings.iter().filter(is_new).collect();
+        new.sort_by_key(|finding| finding.severity);
         let room = MAX_STANDING.saturating_sub(next.standing.len());
         next.standing.extend(
-            new.into_iter().take(room).map(|want| (want.key.clone(), Standing::new(want, now))),
+            new.into_iter().take(room).map(|one| (one.key.clone(), Standing::new(one, now))),
         );
         next
     }
 
-    /// What is to be told: what has stood for a while (an error at once) and what is over for a
-    /// while.
+    /// Returns the notices to send: findings that have lasted for a while (errors immediately), and
+    /// findings that ended a while ago.
     #[must_use]
-    pub fn due(&self, wants: &[Want], timings: &Timings, now: Time) -> Vec<Notice> {
+    pub fn due(&self, findings: &[Finding], timings: &Timings, now: Time) -> Vec<Notice> {
         let (mut begun, mut over) = (Vec::new(), Vec::new());
         for (key, one) in &self.standing {
-            let want = wants.iter().find(|want| want.key == *key);
-            match (want, one.told_at, one.gone_since) {
-                (Some(want), None, _) if one.is_settled(timings, now) => {
-                    begun.push(one.begun(want));
+            let finding = findings.iter().find(|one| one.key == *key);
+            match (finding, one.told_at, one.gone_since) {
+                (Some(finding), None, _) if one.is_settled(timings, now) => {
+                    begun.push(one.begun(finding));
                 }
                 (None, Some(_), Some(gone)) if now.is_past(gone, timings.notice_over_seconds) => {
                     over.push(one.over(key, gone));
@@ -128,25 +128,25 @@ impl Notices {
         begun
     }
 
-    /// Whether this address was never told anything.
+    /// Returns whether this address was never notified.
     #[must_use]
     pub fn is_news_to(&self, address: &str) -> bool {
         self.address.as_deref() != Some(address)
     }
 
-    /// Whether no call is on its way and no wait lasts.
+    /// Returns whether no call is in progress and no delay applies.
     #[must_use]
     pub fn may_try(&self, now: Time) -> bool {
         self.try_at.is_none_or(|at| now >= at)
     }
 
-    /// The record before a call.
+    /// Returns the record before a call.
     #[must_use]
     pub fn tried(&self, now: Time) -> Self {
         Self { try_at: Some(now + CALL), ..self.clone() }
     }
 
-    /// The record after a call that told these.
+    /// Returns the record after these notices were sent.
     #[must_use]
     pub fn told(&self, notices: &[Notice], address: &str, now: Time) -> Self {
         let mut next = Self {
@@ -162,7 +162,7 @@ impl Notices {
                 What::Begun => {
                     if let Some(one) = next.standing.get_mut(&notice.key) {
                         one.told_at = Some(now);
-                        one.sentence.clone_from(&notice.sentence);
+                        one.message.clone_from(&notice.message);
                     }
                 }
             }
@@ -170,7 +170,7 @@ impl Notices {
         next
     }
 
-    /// The record after a call that failed.
+    /// Returns the record after a failed call.
     #[must_use]
     pub fn failed(&self, error: String, now: Time) -> Self {
         let failures = self.failures + 1;
@@ -180,11 +180,11 @@ impl Notices {
 }
 
 impl Standing {
-    fn new(want: &Want, now: Time) -> Self {
+    fn new(finding: &Finding, now: Time) -> Self {
         Self {
-            severity: want.severity,
-            sentence: want.sentence.clone(),
-            since: want.since.unwrap_or(now),
+            severity: finding.severity,
+            message: finding.message.clone(),
+            since: finding.since.unwrap_or(now),
             seen_at: now,
             told_at: None,
             gone_since: None,
@@ -195,15 +195,15 @@ impl Standing {
         self.severity == Severity::Error || now.is_past(self.seen_at, timings.notice_settle_seconds)
     }
 
-    fn begun(&self, want: &Want) -> Notice {
+    fn begun(&self, finding: &Finding) -> Notice {
         Notice {
             what: What::Begun,
-            key: want.key.clone(),
-            severity: want.severity,
-            sentence: want.sentence.clone(),
+            key: finding.key.clone(),
+            severity: finding.severity,
+            message: finding.message.clone(),
             since: self.since,
             until: None,
-            run: want.run.clone(),
+            fix: finding.fix.clone(),
         }
     }
 
@@ -212,10 +212,10 @@ impl Standing {
             what: What::Over,
             key: key.to_owned(),
             severity: self.severity,
-            sentence: self.sentence.clone(),
+            message: self.message.clone(),
             since: self.since,
             until: Some(gone),
-            run: None,
+            fix: None,
         }
     }
 }

@@ -1,101 +1,101 @@
-//! EC2.
+//! The port to EC2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::ec2::{ErrorClass, Make};
+use muster_domain::ec2::{ErrorClass, LaunchError, Make};
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::instance::ErrorDetail;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Machine, MachineSeen, ProviderError, Termination};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
+use muster_domain::observation::{Machine, MachineSeen, Termination};
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::Time;
 
 use super::Page;
 
-/// A machine as a listing shows it.
+/// A machine in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedMachine {
-    /// EC2's id.
+    /// The EC2 instance ID.
     pub id: MachineId,
     /// Its state.
     pub state: Machine,
     /// When EC2 launched it.
     pub launched_at: Time,
-    /// The tag `muster:launch`, where it is one of ours.
+    /// The tag `muster:launch`, if it is a valid launch ID.
     pub launch: Option<LaunchId>,
-    /// What it is.
+    /// Its instance type, zone and purchase option.
     pub make: Make,
 }
 
-/// A machine that was asked for by its id.
+/// A machine that was queried by its ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownMachine {
-    /// Its state; none where EC2 names one that is not known.
+    /// Its state; absent if EC2 reports an unknown one.
     pub state: Option<Machine>,
-    /// Whether it carries our stack's tag. EC2 takes the tags off a machine that has ended.
+    /// Whether it has our stack's tag. EC2 removes the tags of a machine that has ended.
     pub is_ours: bool,
-    /// The tag `muster:launch`, where it is that of a launch.
+    /// The tag `muster:launch`, if it is a valid launch ID.
     pub launch: Option<LaunchId>,
 }
 
-/// EC2, limited to machines that carry our stack's tag.
+/// EC2, limited to machines with our stack's tag.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Compute {
-    /// CreateFleet (instant) with the launch's id as client token. An error is of the whole call.
+    /// Calls CreateFleet (type `instant`) with the launch ID as client token. An error applies to
+    /// the whole call.
     async fn launch(
         &self,
         id: &LaunchId,
         request: &LaunchRequest,
     ) -> Result<LaunchAnswer, LaunchError>;
-    /// The machines that carry a launch's tag and are not gone. Late: not seeing one proves
-    /// nothing.
+    /// Returns the machines that have a launch's tag and are not terminated. EC2 is eventually
+    /// consistent: a missing machine proves nothing.
     async fn find_launched(
         &self,
         id: &LaunchId,
     ) -> Result<BTreeMap<MachineId, Make>, ProviderError>;
-    /// The machine's state. `Absent` when EC2 does not know it.
+    /// Returns the machine's state, or `Absent` if EC2 does not know the ID.
     async fn machine(&self, id: &MachineId) -> Result<MachineSeen, ProviderError>;
-    /// What stands on the machine's console, as far as EC2 shows it. One call that nobody waits for
-    /// for long: without an answer there is nothing to keep.
+    /// Returns the machine's console output as far as EC2 has it. Makes one call with a short
+    /// timeout: without an answer there is nothing to store.
     async fn console(&self, id: &MachineId) -> Result<String, ProviderError>;
-    /// The same of many, at most [`MAX_LOOKED_AT`], in one call; those that EC2 does not know are
-    /// left out.
+    /// Returns up to [`MAX_LOOKED_AT`] machines in one call, without those that EC2 does not know.
     async fn machines(
         &self,
         ids: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, ShownMachine>, ProviderError>;
-    /// All machines of our stack that are not gone, page by page.
+    /// Lists all machines of our stack that are not terminated, page by page.
     async fn list(&self, page: Option<String>) -> Result<Page<ListedMachine>, ProviderError>;
-    /// One TerminateInstances of at most [`MAX_TERMINATED`] machines, without retries of the SDK's
-    /// own: the row's ladder is the retry. Answers what EC2 says that they are now.
-    /// [`crate::reaps::terminate::all`] keeps what is wrong with one of them from the others.
+    /// Calls TerminateInstances once for up to [`MAX_TERMINATED`] machines, without the SDK's
+    /// retries: the row's back-off schedules the retry. Returns the states that EC2 reports.
+    /// [`crate::reaps::terminate::all`] keeps an error about one machine from affecting the others.
     async fn terminate(
         &self,
         machines: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, Machine>, Refusal>;
 }
 
-/// Most machines of one TerminateInstances: EC2 takes more, and recommends small batches.
+/// Maximum machines per TerminateInstances. EC2 accepts more, and recommends small batches.
 pub const MAX_TERMINATED: usize = 100;
 
-/// Most machines of one [`Compute::machines`]: EC2 takes two hundred values of a filter, and their
-/// answer has a few kilobytes for each.
+/// Maximum machines per [`Compute::machines`]. EC2 accepts 200 values in a filter, and each machine
+/// adds a few kilobytes to the response.
 pub const MAX_LOOKED_AT: usize = 50;
 
-/// The error of a whole TerminateInstances. Some of its machines may end all the same: a protected
-/// machine fails those of its own zone alone.
+/// The error of a whole TerminateInstances call. Some of its machines may terminate nevertheless: a
+/// protected machine fails only those in its own zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What it is for a machine that it is about.
+    /// The result for a machine that the error is about.
     pub answer: Termination,
-    /// The machines of the call that EC2 names in it.
+    /// The machines of the call that EC2 names in the error.
     pub named: BTreeSet<MachineId>,
 }
 
-/// What EC2 answers about an id that it does not know, or not yet.
+/// EC2's error code for an ID that it does not know, or not yet.
 pub const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
 
 impl Refusal {
-    /// From the error of a call that was about these machines.
+    /// Returns the refusal for the error of a call about these machines.
     #[must_use]
     pub fn from_call(
         class: ErrorClass,
@@ -112,8 +112,8 @@ impl Refusal {
     }
 }
 
-/// Those of the machines that a sentence names. Whole words: an old, short id may be how a long one
-/// begins.
+/// Returns the machines that a sentence names. Compares whole words: an old, short ID can be a
+/// prefix of a long one.
 fn named(sentence: &str, machines: &BTreeSet<MachineId>) -> BTreeSet<MachineId> {
     let words = sentence.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
     let named = words.filter_map(|word| word.parse::<MachineId>().ok());

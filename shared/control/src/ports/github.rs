@@ -1,78 +1,78 @@
-//! GitHub.
+//! The port to GitHub.
 
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::Place;
-use muster_domain::instance::ErrorDetail;
 use muster_domain::job::{JobEvent, JobStatus};
-use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunnerSeen};
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
 };
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::redelivery::DeliveryPage;
 use muster_domain::time::Time;
 
-/// Where a runner is, or will be, registered.
+/// An entity to register runners with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Registrar {
     /// The entity.
     pub entity: Entity,
-    /// The App installation to act as; looked up when none is known.
+    /// The App installation to authenticate as; looked up if absent.
     pub installation: Option<InstallationId>,
 }
 
-/// A runner's just-in-time configuration. A credential: never logged, never stored.
+/// A runner's just-in-time configuration. A credential: never log or store it.
 #[derive(Clone)]
 pub struct JitConfig {
-    /// The registration's number.
+    /// The runner's ID.
     pub runner: RunnerId,
-    /// What the agent takes as `--jitconfig`.
+    /// The value for the agent's `--jitconfig`.
     pub encoded: String,
 }
 
-/// The answer to a configuration call that is not a configuration.
+/// Why GitHub returned no configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JitError {
     /// 409: the name is taken, most likely by our own earlier call.
     NameTaken,
     /// The call failed.
     ProviderError(ProviderError),
-    /// GitHub says that the request is wrong (for example 404 for the entity, 422 for the group).
+    /// GitHub rejects the request (for example 404 for the entity, 422 for the group).
     Refused(ErrorDetail),
 }
 
-/// A repository that the App may see.
+/// A repository that the App can access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenRepository {
     /// `acme/app`
     pub name: Entity,
-    /// Not everybody sees it.
+    /// Whether it is private or internal.
     pub is_private: bool,
 }
 
-/// Repositories that the App may see.
+/// Repositories that the App can access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenRepositories {
-    /// Those that were listed.
+    /// The repositories that were read.
     pub all: Vec<SeenRepository>,
-    /// There are more.
+    /// Whether there are more.
     pub more: bool,
 }
 
-/// A job as GitHub shows it when asked.
+/// A job's state on GitHub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSeen {
-    /// Where GitHub is with it.
+    /// Its status.
     pub status: JobStatus,
-    /// The runner that took it, by name.
+    /// The name of the runner that took it.
     pub runner: Option<String>,
-    /// How it ended.
+    /// Its conclusion, if it has ended.
     pub conclusion: Option<String>,
 }
 
 impl JobSeen {
-    /// The event that would have told it, after what is on record.
+    /// Returns the event that would have reported this state, based on the last known event.
     #[must_use]
     pub fn event(self, said: JobEvent) -> JobEvent {
         JobEvent {
@@ -85,48 +85,48 @@ impl JobSeen {
     }
 }
 
-/// A workflow run as GitHub shows it when asked.
+/// A workflow run's state on GitHub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSeen {
-    /// It has ended, whatever GitHub says of its jobs.
+    /// Whether the run has ended, even if GitHub shows a different status for its jobs.
     pub is_over: bool,
-    /// How it ended.
+    /// Its conclusion.
     pub conclusion: Option<String>,
 }
 
-/// What is queued in a repository, as GitHub shows it when asked.
+/// The queued jobs of a repository on GitHub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuedJobs {
-    /// The events that would have told of these jobs.
+    /// The events that would have announced these jobs.
     pub jobs: Vec<JobEvent>,
-    /// There are more.
+    /// Whether there are more.
     pub more: bool,
 }
 
-/// How much of a repository is read for its queued jobs.
+/// How many of a repository's runs to read for queued jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All runs that may have queued jobs. Many calls.
+    /// All runs that may have queued jobs. Makes many calls.
     All,
-    /// Two calls for the runs, and at most five for their jobs. Where there are more runs, this
-    /// number selects those that are read.
+    /// Two calls for the runs and at most five for their jobs. If there are more runs, the number
+    /// selects which ones are read.
     Few(u64),
 }
 
-/// A page of the repositories that the App may see.
+/// A page of the repositories that the App can access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryPage {
-    /// Those of one installation.
+    /// Repositories of one installation.
     pub repositories: Vec<Entity>,
-    /// The installation; none where there is none.
+    /// The installation, if there is one.
     pub installation: Option<InstallationId>,
-    /// Where the next page begins; none after the last installation.
+    /// Where the next page begins; absent after the last installation.
     pub next: Option<Place>,
-    /// Why the installation was passed over, if it was.
+    /// Why the installation was skipped, if it was.
     pub passed_over: Option<ProviderError>,
 }
 
-/// GitHub.
+/// GitHub's REST API, as the passes use it.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Github {
     /// Registers a runner and returns its configuration.
@@ -137,11 +137,11 @@ pub trait Github {
         labels: &[String],
         group: u64,
     ) -> Result<JitConfig, JitError>;
-    /// The agents for Linux that GitHub lists for the runners of an entity. An answer holds for an
-    /// hour, and is not waited for as long as others are.
+    /// Returns the Linux agents that GitHub lists for an entity's runners. Answers are cached for
+    /// an hour, and the call has a shorter timeout than others.
     async fn agents(&self, registrar: &Registrar) -> Result<Vec<AgentDownload>, ProviderError>;
-    /// Until when GitHub accepts an agent of this version, where it has announced that. Queried
-    /// along with the list, and as seldom.
+    /// Returns when GitHub stops accepting an agent of this version, if it has announced that.
+    /// Queried together with the list, and as rarely.
     async fn agent_ends_at(
         &self,
         _registrar: &Registrar,
@@ -149,88 +149,89 @@ pub trait Github {
     ) -> Result<Option<Time>, ProviderError> {
         Ok(None)
     }
-    /// A runner by its number.
+    /// Returns a runner by its ID.
     async fn runner(
         &self,
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<RunnerSeen, ProviderError>;
-    /// A runner by its name.
+    /// Returns a runner by its name.
     async fn runner_named(
         &self,
         registrar: &Registrar,
         name: &str,
     ) -> Result<RunnerSeen, ProviderError>;
-    /// A job of a repository (`owner/repo`); none when GitHub does not show it.
+    /// Returns a job of a repository (`owner/repo`), if GitHub shows it.
     async fn job(
         &self,
         registrar: &Registrar,
         repository: &str,
         job: u64,
     ) -> Result<Option<JobSeen>, ProviderError>;
-    /// A workflow run of a repository (`owner/repo`); none when GitHub does not show it.
+    /// Returns a workflow run of a repository (`owner/repo`), if GitHub shows it.
     async fn run(
         &self,
         registrar: &Registrar,
         repository: &str,
         run: u64,
     ) -> Result<Option<RunSeen>, ProviderError>;
-    /// The jobs of a repository that are queued; none when GitHub does not show the repository.
+    /// Returns a repository's queued jobs, if GitHub shows the repository.
     async fn queued_jobs(
         &self,
         repository: &Entity,
         installation: Option<InstallationId>,
         reach: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError>;
-    /// A page of the repositories that the App may see: the first one, or the one at this place.
+    /// Returns a page of the repositories that the App can access: the first, or the one at
+    /// `place`.
     async fn repositories_from(
         &self,
         place: Option<Place>,
     ) -> Result<RepositoryPage, ProviderError>;
-    /// Removes a registration.
+    /// Removes a runner's registration.
     async fn deregister(
         &self,
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<Deregistration, ProviderError>;
-    /// A page of the attempts to deliver events to the App's webhook, the newest first: the first
-    /// page, or the one that begins at the cursor. None when GitHub does not know the cursor any
-    /// more. GitHub keeps attempts for three days.
+    /// Returns a page of the App's webhook deliveries, newest first: the first page, or the one at
+    /// the cursor. Returns `None` if GitHub no longer knows the cursor. GitHub keeps deliveries for
+    /// three days.
     async fn deliveries(&self, cursor: Option<&str>)
     -> Result<Option<DeliveryPage>, ProviderError>;
-    /// Asks GitHub to redeliver. False when it does not keep the delivery any more.
+    /// Asks GitHub to redeliver an event. Returns false if GitHub no longer keeps the delivery.
     async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError>;
 }
 
-/// What GitHub knows of the App and behind the names of a pool file. Asked for an operator, and at
-/// no other time.
+/// GitHub's data about the App and about names in a pool file. Called only for an operator's
+/// request.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Directory {
-    /// The entity of an id, as it is called now; none when the App is not installed there, or
+    /// Returns the current name of the entity with this ID, if the App is installed there and not
     /// suspended.
     async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError>;
-    /// Whose App it is, which events it is sent, and what it may do.
+    /// Returns the App's owner, events and permissions.
     async fn app(&self) -> Result<AppSettings, AppProblem>;
-    /// Who has installed it, those that suspended it as well.
+    /// Returns the App's installations, including suspended ones.
     async fn installations(&self) -> Result<Vec<Installation>, ProviderError>;
-    /// Where its events are sent.
+    /// Returns the webhook's address.
     async fn hook(&self) -> Result<Hook, ProviderError>;
-    /// How the last of them were answered, the newest first.
+    /// Returns the latest webhook deliveries with their responses, newest first.
     async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError>;
-    /// The repositories that it may see, as far as one page of each installation goes.
+    /// Returns the repositories that the App can access, one page per installation.
     async fn repositories(&self) -> Result<SeenRepositories, ProviderError>;
-    /// All runner groups of an organization or enterprise.
+    /// Returns all runner groups of an organization or enterprise.
     async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError>;
 }
 
-/// What EC2 has that a pool file may name. Asked when one is applied, and at no other time.
+/// EC2 resources that a pool file may name. Called only when a file is applied.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Catalogue {
-    /// The newest available image that fits; none when there is none.
+    /// Returns the newest available image that matches, if any.
     async fn newest(&self, filter: &ImageFilter) -> Result<Option<FoundImage>, ProviderError>;
-    /// A launch template; none when there is no such one, or not this version of it.
+    /// Returns a launch template, if it and this version of it exist.
     async fn template(&self, named: &NamedTemplate)
     -> Result<Option<FoundTemplate>, ProviderError>;
-    /// A placement group by its name; none when there is none.
+    /// Returns a placement group by its name, if it exists.
     async fn placement(&self, group: &str) -> Result<Option<FoundPlacement>, ProviderError>;
 }

@@ -1,7 +1,8 @@
-//! What the passes need of the world, in the domain's words.
+//! The ports: interfaces to AWS and GitHub, in the domain's terms.
 //!
-//! The real cloud implements each port (crates `aws`, `ec2`, `github`), and the simulated one does;
-//! some tests bring smaller ones. The passes are written once, over these.
+//! The crates `aws`, `ec2` and `github` implement them for production, the simulator implements
+//! them for tests, and some tests have smaller implementations. The passes are generic over the
+//! ports.
 
 mod compute;
 mod github;
@@ -21,14 +22,14 @@ pub use self::github::{
     RepositoryPage, RunSeen, SeenRepositories, SeenRepository,
 };
 pub use self::prices::{PriceList, SpotPrices};
-pub use self::queue::{Queue, QueueError};
+pub use self::queue::{Queue, QueueError, Received, again_after};
 pub use self::receiver::Receiver;
 pub use self::setup::{
     AppAccount, AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError,
     MadeApp, SigningSecret,
 };
 pub use self::table::{
-    CommitError, Instances, JobGroup, Jobs, LaunchConditions, Launches, Operations, Page,
+    Bound, CommitError, Instances, JobGroup, Jobs, LaunchConditions, Launches, Operations, Page,
     ReadError, Table, Usage,
 };
 pub use self::unavailable::Unavailable;

@@ -1,20 +1,20 @@
-//! What machines cost, by EC2 and by AWS's price list.
+//! The port to EC2's Spot prices and AWS's price list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 
-/// Of each type the price in each zone, in millionths of a dollar an hour.
+/// Spot prices by instance type and zone, in millionths of a dollar per hour.
 pub type SpotPrices = BTreeMap<Arc<str>, BTreeMap<Arc<str>, u64>>;
 
-/// What machines cost. All prices are in millionths of a dollar, of Linux in the stack's region.
+/// Prices for Linux in the stack's region, in millionths of a dollar.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait PriceList {
-    /// Spot's present prices of these types, an hour.
+    /// Returns the current Spot prices of these types, per hour.
     async fn spot_prices(&self, kinds: &BTreeSet<Arc<str>>) -> Result<SpotPrices, ProviderError>;
-    /// An hour of a type on demand; none where the list has no such type.
+    /// Returns a type's On-Demand price per hour, if the price list has the type.
     async fn list_price(&self, kind: &str) -> Result<Option<u64>, ProviderError>;
-    /// A month of a GiB of a machine's disk (gp3); none where the list has none.
+    /// Returns the price of a GiB-month of gp3 storage, if the price list has one.
     async fn disk_price(&self) -> Result<Option<u64>, ProviderError>;
 }

@@ -1,42 +1,41 @@
-//! The App at GitHub and the secrets of both, as whoever sets the App up works with them.
+//! The port for setting up the App: its registration on GitHub and the secrets of both sides.
 
 use muster_domain::app::{AppProblem, AppSettings, KeyProblem};
-use muster_domain::instance::ErrorDetail;
-use muster_domain::observation::ProviderError;
+use muster_domain::hidden::Hidden;
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 
 use super::Unavailable;
-use crate::hidden::Hidden;
 
-/// What the secret about the App holds.
+/// The contents of the App's secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppCredentials {
-    /// The App's number or client id.
+    /// The App's number or client ID.
     pub app_id: String,
-    /// Its client id, where that is known.
+    /// The client ID, if known.
     pub client_id: Option<String>,
-    /// Its name as addresses have it; empty where it is not known.
+    /// The slug used in URLs; empty if unknown.
     pub slug: String,
-    /// Its page at GitHub; empty where it is not known.
+    /// The App's page on GitHub; empty if unknown.
     pub html_url: String,
-    /// Where its API is.
+    /// The base URL of GitHub's API.
     pub api_url: String,
-    /// PEM.
+    /// The private key, as PEM.
     pub private_key: Hidden,
-    /// The mark of the code that made it; none of an App that was there before.
+    /// A hash of the manifest code that created the App; absent for an App that existed before.
     pub made_by: Option<String>,
 }
 
-/// An App that GitHub has just made.
+/// An App that GitHub has just created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeApp {
-    /// What is kept of it.
+    /// The credentials to store.
     pub credentials: AppCredentials,
-    /// The account that it belongs to.
+    /// The account that owns it.
     pub owner: AppAccount,
 }
 
-/// The account that GitHub made an App for: whoever is signed in there decides that.
+/// The account that owns a new App: GitHub uses the account that is signed in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppAccount {
     /// An organization, by its login.
@@ -47,81 +46,81 @@ pub enum AppAccount {
     Other,
 }
 
-/// Why a manifest's code became no App.
+/// Why a manifest code could not be converted into an App.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversionError {
-    /// The address is not one that a credential may be sent to. Nobody was asked.
+    /// Credentials must not be sent to this address. No call was made.
     Address,
     /// GitHub does not know the code: it was used, or is older than an hour.
     UnknownCode,
-    /// GitHub gives no answer, or refuses.
+    /// GitHub did not answer, or denied the call.
     ProviderError(ProviderError),
 }
 
-/// Why an App was not found to be whom it was said to be.
+/// Why an App's identity could not be confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdentityError {
-    /// What was said cannot be anybody. GitHub was not asked.
+    /// The credentials are malformed. No call was made.
     Unfit(KeyProblem),
-    /// GitHub says something else.
+    /// GitHub's answer contradicts them.
     App(AppProblem),
 }
 
 /// Why the webhook's settings were not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookError {
-    /// GitHub says that the settings are wrong, or that the App has no webhook.
+    /// GitHub rejects the settings, or the App has no webhook.
     Refused(ErrorDetail),
-    /// GitHub gives no answer, or refuses us.
+    /// GitHub did not answer, or denied the call.
     ProviderError(ProviderError),
 }
 
-/// The secret that GitHub signs with, as the stack keeps it.
+/// The secret that GitHub signs webhook events with, as stored by the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningSecret {
     /// The current value.
     pub value: Hidden,
-    /// When it was made.
+    /// When it was created.
     pub since: Time,
-    /// The webhook takes the one before as well.
+    /// Whether the webhook also accepts the previous secret.
     pub has_previous: bool,
 }
 
-/// An attempt to deliver an event to the App's webhook, whatever the event.
+/// A delivery of any event to the App's webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookAttempt {
-    /// Its number.
+    /// The delivery's number.
     pub id: u64,
-    /// Names the event: all attempts share it.
+    /// Identifies the event; shared by all its deliveries.
     pub guid: String,
-    /// What it was about.
+    /// The event's name.
     pub event: String,
-    /// When it was tried.
+    /// When it was delivered.
     pub at: Time,
-    /// The answer's status; none where nobody answered.
+    /// The HTTP status of the response, if there was one.
     pub status: Option<u16>,
 }
 
-/// Sets up the App at GitHub and keeps the secrets. Asked for an operator, and at no other time.
+/// Sets up the App on GitHub and stores the secrets. Called only for an operator's request.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait AppSetup {
-    /// The mark of the code that made the App whose key is kept, where it was noted.
+    /// Returns the hash of the code that created the stored App, if recorded.
     async fn made_by(&self) -> Result<Option<String>, Unavailable>;
-    /// Has GitHub make the App of a manifest's code. The code is used up by that.
+    /// Converts a manifest's code into an App. A code works once.
     async fn convert(&self, api_url: &str, code: &Hidden) -> Result<MadeApp, ConversionError>;
-    /// Who an App is, asked with these credentials and not with those that are kept.
+    /// Returns the App that these credentials belong to, without using the stored ones.
     async fn identify(&self, app: &AppCredentials) -> Result<AppSettings, IdentityError>;
-    /// Keeps who the App is: from now on its key is used.
+    /// Stores the credentials, which are used from now on.
     async fn keep(&self, app: &AppCredentials) -> Result<(), Unavailable>;
-    /// The secret that GitHub is to sign with.
+    /// Returns the secret that GitHub should sign with.
     async fn signing_secret(&self) -> Result<SigningSecret, Unavailable>;
-    /// Puts another one in its place, made at random. The webhook takes the one before for a day.
+    /// Replaces it with a new random secret. The webhook accepts the previous one for a day.
     async fn renew_signing_secret(&self) -> Result<(), Unavailable>;
-    /// The last attempts to deliver an event, the newest first.
+    /// Returns the latest webhook deliveries, newest first.
     async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError>;
-    /// Waits: an operator does, for what GitHub does meanwhile.
+    /// Waits while GitHub redelivers an event; the operator waits for the result.
     async fn pause(&self, length: Seconds);
-    /// Has GitHub send the App's events there, as JSON, to a certificate that is verified. Without a
-    /// secret that one stays.
+    /// Points the App's webhook at this address, with JSON payloads and certificate verification.
+    /// Without a secret, the current one is kept.
     async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError>;
 }

@@ -1,4 +1,4 @@
-//! The parts of a commit.
+//! The writes of a commit.
 
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
@@ -6,20 +6,20 @@ use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::Launch;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::redelivery::Redeliveries;
-use muster_domain::stored::Change;
+use muster_domain::stored::{Change, Version};
 use muster_domain::switches::Switches;
 use muster_domain::usage::{Line, PartOfDay, Prices};
 
 use crate::notices::Notices;
 
-/// A part of a commit. Records are written whole; each write names the version that it replaces,
-/// and a commit of several is all or nothing.
+/// A write in a commit. Records are written whole, each write names the version that it replaces,
+/// and a commit of several writes is atomic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// An instance.
@@ -30,69 +30,71 @@ pub enum Write {
     Launch(Box<Change<Launch>>),
     /// A pool's counter and lease.
     Capacity(Change<Capacity>),
-    /// Adds to a pool's counter without reading it. A conflict when that would exceed `max`, or
-    /// when `holder` does not hold the pool's lease any more, or, with `wakes`, when somebody asked
-    /// for a pass since.
+    /// Adds to a pool's counter without reading it. Conflicts if that would exceed `max`, if
+    /// `holder` no longer has the pool's lease, or, with `wakes`, if a pass was requested since.
     CapacityUp {
         /// The pool.
         pool: PoolName,
-        /// How many instances more.
+        /// Number of new instances.
         count: u32,
         /// The pool's maximum.
         max: u32,
         /// The launch pass that holds the lease.
         holder: String,
-        /// The wake-ups that it has looked after, if more of them are to stop it.
+        /// The number of handled wake-ups; set if newer ones should cause a conflict.
         wakes: Option<u64>,
     },
-    /// Takes one from a pool's counter without reading it; a conflict at zero.
+    /// Subtracts one from a pool's counter without reading it. Conflicts at zero.
     CapacityDown(PoolName),
-    /// Adds to the counter of a limit without reading it; there is none before the first. A
-    /// conflict when that would exceed `max`.
+    /// Adds to a limit's counter without reading it; creates it if missing. Conflicts if that would
+    /// exceed `max`.
     CountUp {
-        /// What is counted.
-        scope: Scope,
-        /// How many instances more.
-        count: u32,
         /// The limit.
+        scope: Scope,
+        /// Number of new instances.
+        count: u32,
+        /// The maximum.
         max: u32,
     },
-    /// Takes one from the counter of a limit without reading it; a conflict at zero.
+    /// Subtracts one from a limit's counter without reading it. Conflicts at zero.
     CountDown(Scope),
-    /// `machine#i-…` must not exist: no machine has two owners.
+    /// Assigns a machine to an instance. `machine#i-…` must not exist: no machine has two owners.
     BindMachine {
         /// The machine.
         machine: MachineId,
         /// Its owner.
         instance: InstanceName,
     },
-    /// Enters a machine in the orphan ledger, or changes its entry.
+    /// Adds a machine to the orphan ledger, or changes its entry.
     Orphan(Change<Orphan>),
-    /// Strikes a machine from the ledger.
+    /// Removes a machine from the ledger.
     OrphanGone(MachineId),
-    /// Switches something off or on.
+    /// The switches.
     Switches(Change<Switches>),
-    /// What EC2 refused lately.
+    /// EC2's recent refusals.
     Cooldowns(Change<Cooldowns>),
-    /// Which repositories GitHub is to be asked about.
+    /// The repositories to query GitHub about.
     Inquiries(Change<Inquiries>),
-    /// How far GitHub's list of webhook deliveries was read.
+    /// The position in GitHub's list of webhook deliveries.
     Redeliveries(Box<Change<Redeliveries>>),
-    /// What was told to whoever is told notices.
+    /// The notices that the receiver knows about.
     Notices(Box<Change<Notices>>),
     /// The set of pools.
     Pools(Box<Change<PoolSet>>),
-    /// Keeps a version of the set beside the present one. It must not exist.
+    /// Stores a version of the set along with the current one. It must not exist.
     PoolsVersion(Box<PoolSet>),
-    /// Forgets a version, if there is one.
+    /// Removes a version, if it exists.
     PoolsVersionGone(u64),
+    /// Checks the set of pools without writing. Conflicts if it no longer has this version or, for
+    /// `None`, if it has a record.
+    PoolsUnchanged(Option<Version>),
     /// Adds to the audit trail.
     Audit(Audit),
-    /// A line of usage. The same key again is the same line, with all that is known by then.
+    /// A usage record. Writing the same key again replaces it with newer information.
     Usage(Box<Line>),
-    /// An item of a day of usage. The same again is the same day, with what is known by then.
+    /// An item of a day's roll-up. Writing it again replaces it with newer information.
     UsageDay(Box<PartOfDay>),
-    /// The last prices, which also stand among those of their day.
+    /// The latest prices, which are also stored under their day.
     Prices(Box<Change<Prices>>),
 }
 

@@ -1,48 +1,53 @@
-//! A batch of the reap queue: one pass per message, side by side.
+//! Runs a batch of the reap queue: one pass per message, concurrently.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::FutureExt as _;
 use futures_util::future::{join_all, try_join};
 use muster_domain::backoff;
+use muster_domain::causes::with_causes;
 use muster_domain::hash::fnv1a;
-use muster_domain::ids::{MachineId, PoolName};
+use muster_domain::ids::{InstanceName, MachineId, PoolName};
+use muster_domain::instance::Instance;
 use muster_domain::message::ReapMessage;
+use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::Loss;
 
 use crate::Settings;
-use crate::causes::with_causes;
 use crate::context::{Context, Ports};
 use crate::metrics::{self, Measure, Metric};
-use crate::ports::{Operations, Queue};
+use crate::ports::{Instances, Operations, Queue, ReadError};
 use crate::reaps::reap::{MAX_RECEIVES, Pass, Progress, Reap, Settlement, Ticket};
+use crate::reaps::sweep::owners::owners_of;
 use crate::reaps::terminate;
-use crate::writes::PassError;
+use crate::writes::{Before, PassError};
 
-/// Passes that run at once. With three invocations that is three quarters of what GitHub takes of
-/// concurrent requests (100, docs.github.com/rest, "secondary rate limits").
+/// Number of concurrent passes. Three invocations use three quarters of the concurrent requests
+/// that GitHub allows (100, docs.github.com/rest, "secondary rate limits").
 const SIDE_BY_SIDE: usize = 25;
-/// A message that is not begun is away for this long, so that others come first. One that failed
-/// is away for twice as long each time in a row.
+/// How long a message is hidden whose pass was not started, so that others come first. After
+/// failures the delay starts here and doubles each time.
 const POSTPONED: Seconds = Seconds(5);
-/// Where that ends, so that what nobody can do ends among the dead letters after hours, not
-/// minutes.
+/// Maximum of that delay. It makes a message that keeps failing reach the dead-letter queue after
+/// hours, not minutes.
 const MAX_POSTPONED: Seconds = Seconds(360);
 
 /// A message of the reap queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// What it says.
+    /// Its content.
     pub message: ReapMessage,
-    /// Which one it is.
+    /// Its nonce and receive count.
     pub ticket: Ticket,
-    /// What it is hidden by.
+    /// The receipt handle, for hiding it.
     pub receipt: String,
 }
 
 impl Received {
-    /// A message with what SQS says of it. EC2's events carry no nonce of ours, so the message's
-    /// own id serves: it is the same at every receive.
+    /// Creates a message from SQS's attributes. EC2's events carry no nonce of ours, so the message
+    /// ID serves as nonce: it stays the same across receives.
     #[must_use]
     pub fn new(message: ReapMessage, message_id: &str, receives: u32, receipt: String) -> Self {
         let nonce = match &message {
@@ -53,32 +58,32 @@ impl Received {
     }
 }
 
-/// What became of a batch.
+/// The results of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchReport {
-    /// For each message, in order: done with it; the others come back.
+    /// Whether each message, in order, is done; the others return.
     pub acked: Vec<bool>,
-    /// Passes that were left to a later invocation, because this one's time was running out.
+    /// Passes left to a later invocation because this one was running out of time.
     pub postponed: u32,
-    /// The metrics: what was lost with machines, and the messages that keep failing.
+    /// Metrics: jobs interrupted and machines wasted, and messages that keep failing.
     pub measures: Vec<Measure>,
 }
 
-/// How the pass of a message ended.
+/// The result of a message's pass.
 struct Ended {
-    /// Done with the message; otherwise it comes back.
+    /// Whether the message is done; otherwise it returns.
     acked: bool,
-    /// The pass failed, and not for the first time.
+    /// Whether the pass failed, and not for the first time.
     is_failing: bool,
-    /// What was lost with the machine.
+    /// What the end of the machine cost: an interrupted job, or a machine that never ran one.
     lost: Option<(PoolName, Loss)>,
 }
 
-/// How far the pass of a message has come.
+/// How far the pass of a message has progressed.
 enum Stage {
-    /// To its end.
+    /// Finished.
     Settled(Ended),
-    /// To the end of its machine.
+    /// Waiting for its machine's termination.
     Terminates(MachineId, Box<Pass>),
 }
 
@@ -100,13 +105,22 @@ impl Stage {
 
 /// An invocation for the reap queue.
 pub struct Batch<'a, P: Ports> {
-    /// The world, and the stack as its parameters say.
+    /// The ports, and the settings from the stack's parameters.
     pub context: Context<'a, P>,
 }
 
+impl BatchReport {
+    /// Adds the report on later messages.
+    fn append(&mut self, later: Self) {
+        self.acked.extend(later.acked);
+        self.postponed += later.postponed;
+        self.measures.extend(later.measures);
+    }
+}
+
 impl<P: Ports> Batch<'_, P> {
-    /// Runs a pass for each message. `deadline` is when Lambda stops the invocation; no pass begins
-    /// in the second half of the time until then, since one that meets a slow GitHub needs it.
+    /// Runs a pass for each message. `deadline` is when Lambda stops the invocation. No pass starts
+    /// in the second half of the remaining time, because a pass may have to wait for a slow GitHub.
     pub async fn run(
         &self,
         messages: &[Received],
@@ -115,50 +129,84 @@ impl<P: Ports> Batch<'_, P> {
     ) -> BatchReport {
         let start = now();
         let begin_until = start + Seconds(deadline.since(start).0 / 2);
-        let known = try_join(
-            self.context.settings.current(self.context.table),
-            self.context.table.switches(),
-        );
-        let (settings, switches) = match known.await {
-            Ok(known) => known,
-            Err(error) => {
-                // Nothing is known of any pool, or of the operator's switches: all messages stay.
-                tracing::error!(error = with_causes(&error), "cannot read pools and switches");
-                return self.leave_all(messages).await;
-            }
-        };
-        let context = self.context.with(&settings);
-        let deletes_off = switches.is_some_and(|all| all.deletes_off(start).is_some());
-        let reap = &Reap { context, deletes_off };
-        let mut report = BatchReport::default();
-        let mut failing = 0;
+        let (mut report, mut known, mut failing) = (BatchReport::default(), None, 0);
         for group in messages.chunks(SIDE_BY_SIDE) {
-            if now() <= begin_until {
-                for ended in self.side_by_side(reap, group, now).await {
-                    failing += usize::from(ended.is_failing);
-                    report.acked.push(ended.acked);
-                    report.measures.extend(ended.lost.map(|lost| measure(&settings, lost)));
+            if now() > begin_until {
+                for received in group {
+                    report.postponed += 1;
+                    report.acked.push(self.settle(received, postpone(received)).await);
                 }
                 continue;
             }
-            for received in group {
-                report.postponed += 1;
-                report.acked.push(self.settle(received, postpone(received)).await);
+            let passes = match self.begin(group, &mut known, start).await {
+                Ok(passes) => passes,
+                Err(error) => {
+                    tracing::error!(
+                        error = with_causes(&error),
+                        "cannot read owners, pools or switches"
+                    );
+                    report.append(self.leave_all(group).await);
+                    continue;
+                }
+            };
+            let Some((settings, deletes_off)) = &known else {
+                report.acked.extend(group.iter().map(|_| true));
+                continue;
+            };
+            let reap = &Reap { context: self.context.with(settings), deletes_off: *deletes_off };
+            for ended in self.side_by_side(reap, group, passes, now).await {
+                failing += usize::from(ended.is_failing);
+                report.acked.push(ended.acked);
+                report.measures.extend(ended.lost.map(|lost| measure(settings, lost)));
             }
         }
         report.measures.extend(Measure::failing(failing));
         report
     }
 
-    /// Runs the passes of some messages up to the ends of their machines, ends all of those in one
-    /// call, and runs the rest of the passes.
+    /// Returns the passes of a group; none for a message without work. `known` is what all passes need:
+    /// the settings, and whether deletes are paused. It is read once, before the first pass.
+    async fn begin<'b>(
+        &'b self,
+        group: &[Received],
+        known: &mut Option<(Cow<'b, Settings>, bool)>,
+        start: Time,
+    ) -> Result<Vec<Option<Pass>>, ReadError> {
+        let mut events = self.events(group).await?;
+        let passes = group.iter().enumerate().map(|(number, received)| {
+            events.remove(&number).unwrap_or_else(|| Self::pass_of(received))
+        });
+        let passes: Vec<Option<Pass>> = passes.collect();
+        if known.is_none() && passes.iter().any(Option::is_some) {
+            let Context { table, settings, .. } = self.context;
+            let switches = table.switches().map(Before::of);
+            let (settings, switches) = try_join(settings.current(table), switches).await?;
+            let deletes_off = match &switches {
+                Before::Read(switches) => {
+                    switches.as_ref().is_some_and(|all| all.deletes_off(start).is_some())
+                }
+                // An operator may have paused deletes. A machine that EC2 has ended is still recorded.
+                Before::Unreadable => true,
+            };
+            *known = Some((settings, deletes_off));
+        }
+        Ok(passes)
+    }
+
+    /// Runs the passes of some messages until they need a termination, terminates all those
+    /// machines in one call, and runs the rest of the passes.
     async fn side_by_side(
         &self,
         reap: &Reap<'_, P>,
         group: &[Received],
+        passes: Vec<Option<Pass>>,
         now: &dyn Fn() -> Time,
     ) -> Vec<Ended> {
-        let begun = group.iter().map(|received| self.begin(reap, received, now()));
+        let work = group.iter().zip(passes);
+        let begun = work.map(async |(received, pass)| match pass {
+            Some(pass) => self.advance(reap, received, pass, now()).await,
+            None => Stage::Settled(Ended { acked: true, is_failing: false, lost: None }),
+        });
         let mut stages = join_all(begun).await;
         loop {
             let machines: BTreeSet<MachineId> =
@@ -181,19 +229,60 @@ impl<P: Ports> Batch<'_, P> {
         }
     }
 
-    async fn begin(&self, reap: &Reap<'_, P>, received: &Received, now: Time) -> Stage {
-        let ticket = &received.ticket;
-        let pass = match &received.message {
-            ReapMessage::Reap { name, .. } => Ok(Some(Pass::new(name.clone(), ticket.clone()))),
-            ReapMessage::MachineChanged { machine, what, at } => {
-                tracing::info!(machine.id = %machine, what, "EC2 reported a change of a machine");
-                reap.machine_changed(machine, what, *at, ticket).await
-            }
+    /// Returns the passes for EC2's events, by the number of the message. None means no work: no instance
+    /// owns the machine or its owner cannot be read, which is left to the sweep, or the instance has ended. The records are read
+    /// together and before the set of pools, because EC2 reports each end twice.
+    async fn events(
+        &self,
+        messages: &[Received],
+    ) -> Result<BTreeMap<usize, Option<Pass>>, ReadError> {
+        let events = messages.iter().enumerate().filter_map(|(number, received)| {
+            let ReapMessage::MachineChanged { machine, what, at } = &received.message else {
+                return None;
+            };
+            tracing::info!(machine.id = %machine, what, "EC2 reported a change of a machine");
+            Some((number, &received.ticket, machine, what, *at))
+        });
+        let events: Vec<_> = events.collect();
+        let machines: BTreeSet<MachineId> = events.iter().map(|event| event.2.clone()).collect();
+        if machines.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let table = self.context.table;
+        let machines: Vec<MachineId> = machines.into_iter().collect();
+        let (owners, _) = owners_of(table, &machines).await?;
+        let names: Vec<InstanceName> = owners.values().cloned().collect();
+        if names.is_empty() {
+            return Ok(events.into_iter().map(|event| (event.0, None)).collect());
+        }
+        let read = match table.instances(&names).await {
+            // Each pass reads its own record.
+            Err(ReadError::Unreadable { .. }) => Vec::new(),
+            read => read?,
         };
-        match pass {
-            Ok(Some(pass)) => self.advance(reap, received, pass, now).await,
-            Ok(None) => Stage::Settled(Ended { acked: true, is_failing: false, lost: None }),
-            Err(error) => Stage::Settled(self.failed(received, &error, None).await),
+        let read: BTreeMap<InstanceName, Stored<Instance>> =
+            read.into_iter().map(|one| (one.name.clone(), one)).collect();
+        let pass = |(number, ticket, machine, what, at): (_, &Ticket, &MachineId, &String, _)| {
+            let pass = owners.get(machine).and_then(|name| {
+                let pass = Pass::of_event(name.clone(), ticket.clone(), what, at);
+                match read.get(name) {
+                    Some(instance) if !instance.state().is_live() => None,
+                    Some(instance) => Some(pass.over(instance.clone())),
+                    None => Some(pass),
+                }
+            });
+            (number, pass)
+        };
+        Ok(events.into_iter().map(pass).collect())
+    }
+
+    /// Returns the pass of a message that Muster has sent.
+    fn pass_of(received: &Received) -> Option<Pass> {
+        match &received.message {
+            ReapMessage::Reap { name, .. } => {
+                Some(Pass::new(name.clone(), received.ticket.clone()))
+            }
+            ReapMessage::MachineChanged { .. } => None,
         }
     }
 
@@ -214,7 +303,7 @@ impl<P: Ports> Batch<'_, P> {
         }
     }
 
-    /// Leaves the message of a failed pass in the queue, to be tried again later.
+    /// Leaves the message of a failed pass in the queue for a later attempt.
     async fn failed(
         &self,
         received: &Received,
@@ -222,7 +311,7 @@ impl<P: Ports> Batch<'_, P> {
         lost: Option<(PoolName, Loss)>,
     ) -> Ended {
         let (message, error) = (&received.message, with_causes(error));
-        tracing::error!(?message, error, "reap pass failed; it runs again");
+        tracing::error!(?message, error, "reap pass failed; it will be retried");
         let acked = self.settle(received, comes_again(received)).await;
         Ended { acked, is_failing: metrics::keeps_failing(received.ticket.receives), lost }
     }
@@ -237,16 +326,17 @@ impl<P: Ports> Batch<'_, P> {
         report
     }
 
-    /// Whether the message is done with.
+    /// Settles a message. Returns whether it is done.
     async fn settle(&self, received: &Received, settlement: Settlement) -> bool {
         match settlement {
             Settlement::Ack => true,
             Settlement::Hide(wait) => {
-                // Not hidden, it comes back after the queue's own time-out: later, but not lost.
+                // If hiding fails, it returns after the queue's visibility timeout: later, but not
+                // lost.
                 if let Err(error) = self.context.queue.hide(&received.receipt, wait).await {
                     tracing::warn!(
                         error = with_causes(&error),
-                        "failed to hide a message; it comes again after the queue's time-out"
+                        "failed to hide a message; it returns after the queue's visibility timeout"
                     );
                 }
                 false
@@ -263,12 +353,12 @@ fn measure(settings: &Settings, (pool, loss): (PoolName, Loss)) -> Measure {
     Measure::of(metrics::pool(settings, &pool), metric, 1.0)
 }
 
-/// What failed comes again soon, and later each time.
+/// Returns when a failed message should return: later after each failure.
 fn comes_again(received: &Received) -> Settlement {
     Settlement::Hide(backoff::grown(POSTPONED, received.ticket.receives, MAX_POSTPONED))
 }
 
-/// Let go after many receives, as by a pass: the sweep sends a new one.
+/// Postpones a message, or drops it after many receives as a pass does: the sweep sends a new one.
 fn postpone(received: &Received) -> Settlement {
     match received.ticket.receives {
         MAX_RECEIVES.. => Settlement::Ack,

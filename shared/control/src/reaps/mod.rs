@@ -1,5 +1,5 @@
-//! The end of machines: the reap pass of an instance, the batches in which reaps run, and the sweep
-//! that finds what nobody told of.
+//! The end of machines: reap passes for instances, batches of them, and the sweep, which finds what
+//! no message reported.
 
 pub mod batch;
 pub mod orphans;

@@ -1,11 +1,11 @@
-//! The orphan ledger: machines that nobody owns any more, killed on until EC2 says that they are
-//! gone.
+//! The orphan ledger: machines without an owner, terminated until EC2 reports that they are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use muster_domain::absence::Absence;
 use muster_domain::audit::{Audit, AuditKind};
+use muster_domain::causes::with_causes;
 use muster_domain::ids::MachineId;
 use muster_domain::observation::{Machine, Termination};
 use muster_domain::orphan::Orphan;
@@ -13,48 +13,48 @@ use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use muster_domain::usage::Line;
 
-use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::ports::{Compute, MAX_LOOKED_AT, ShownMachine, Table, Write};
 use crate::reaps::terminate;
 use crate::writes::{self, PassError};
 
-/// Entries that are written down at once. Each has a connection of its own.
+/// Number of entries written concurrently. Each write has its own connection.
 const WRITES_AT_ONCE: usize = 10;
 
-/// What is known of an orphan after a look, or after an attempt to end it.
+/// The state of an orphan after a check or a termination attempt.
 enum Seen {
-    /// EC2 says that it is gone, or it is none of ours any more.
+    /// EC2 reports it gone, or it no longer belongs to our stack.
     Leaves,
-    /// It is left alone for now: its entry as it should be.
+    /// It is left alone for now; the value is its updated entry.
     Rests(Orphan),
-    /// It is there, or may be, and is to be ended: its entry before the answer.
+    /// It exists, or may exist, and should be terminated; the value is its entry before EC2's
+    /// answer.
     Lives(Orphan),
 }
 
-/// What a pass over the ledger did.
+/// The results of a pass over the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerReport {
-    /// Struck from the ledger.
+    /// Entries removed from the ledger.
     pub gone: usize,
-    /// Still there.
+    /// Entries that remain.
     pub left: usize,
-    /// Not looked at: the next pass begins with them.
+    /// Entries not checked; the next pass starts with them.
     pub postponed: usize,
-    /// What could not be written down.
+    /// Entries that could not be written.
     pub problems: Vec<String>,
 }
 
 /// A pass over the ledger, after a sweep.
 pub struct Ledger<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
 impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
-    /// Goes on killing what nobody owns, in parts: each is looked at, ended and written down before
-    /// the next, so a pass that is cut off has got somewhere. It begins with those that were not
-    /// looked at for longest, so the next one goes on where this one ends. No part begins after the
+    /// Terminates orphans in parts: each part is checked, terminated and recorded before the next
+    /// one, so an interrupted pass keeps its progress. Starts with those that were checked longest
+    /// ago, so the next pass continues where this one stops. No part starts after the time for the
     /// last call.
     pub async fn work(
         &self,
@@ -74,7 +74,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
         report
     }
 
-    /// What fails for one does not keep the others from it.
+    /// Processes one part. A failure of one entry does not affect the others.
     async fn try_part(
         &self,
         part: &[Stored<Orphan>],
@@ -115,13 +115,13 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
         }
     }
 
-    /// None where EC2 does not answer.
+    /// Returns EC2's state of these orphans, if EC2 answers.
     async fn look(&self, part: &[Stored<Orphan>]) -> Option<BTreeMap<MachineId, ShownMachine>> {
         let ids: BTreeSet<MachineId> = part.iter().map(|orphan| orphan.machine.clone()).collect();
         match self.context.compute.machines(&ids).await {
             Ok(shown) => Some(shown),
             Err(error) => {
-                tracing::warn!(error = with_causes(&error), "failed to look at orphans");
+                tracing::warn!(error = with_causes(&error), "failed to check orphans");
                 None
             }
         }
@@ -148,11 +148,11 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
             return Seen::Leaves;
         }
         let launch = entry.launch.or_else(|| machine.launch.clone());
-        // Shown again: an earlier denial proves nothing any more.
+        // It is visible again, so an earlier denial proves nothing.
         lives(Orphan { absence: None, launch, ..entry })
     }
 
-    /// Absent counts after as long as for instances.
+    /// Judges an orphan that EC2 does not know: gone after the same delay as for instances.
     fn absent(&self, entry: Orphan, now: Time) -> Seen {
         let absence = Absence::denied(entry.absence, now);
         if absence.is_certain(&self.context.settings.timings) {
@@ -161,7 +161,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
         Seen::Rests(Orphan { absence: Some(absence), ..entry })
     }
 
-    /// Whether the orphan has left the ledger.
+    /// Records an orphan's state. Returns whether it left the ledger.
     async fn write_down(
         &self,
         orphan: &Stored<Orphan>,
@@ -183,7 +183,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
     }
 }
 
-/// What EC2's answer to a terminate says of an orphan.
+/// Returns what EC2's answer to a termination means for an orphan.
 fn answered(entry: Orphan, answer: Termination) -> Seen {
     match answer {
         Termination::Accepted(Machine::Gone) => Seen::Leaves,

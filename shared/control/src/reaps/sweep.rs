@@ -1,34 +1,33 @@
-//! The sweep: every minute, sends every row whose time has come to the reap queue, wakes pools with
-//! demand, compares EC2 with the tables, and measures. Its cost is the cost of what is due.
+//! The sweep: every minute, sends each due row to the reap queue, wakes pools with demand, compares
+//! EC2 with the tables, and publishes metrics. Its cost is proportional to the number of due rows.
 
 mod gauges;
 mod look;
+pub(super) mod owners;
+mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::sync::Arc;
 
 use futures_util::future::{join_all, join3};
-use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::causes::with_causes;
+use muster_domain::ids::{JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::{APPROVAL_EXPIRY, Job};
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::trouble::Trouble;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::observation::Machine;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
-use muster_domain::usage;
 
 use self::gauges::{Fleet, Gauges};
 use self::look::{Looked, LookedPool};
-use crate::Settings;
-use crate::causes::with_causes;
+use self::owners::Owner;
+pub use self::report::SweepReport;
 use crate::context::{Context, Wired};
 use crate::jobs::recover;
-use crate::metrics::{self, Measure, Metric};
 use crate::pools::Changed;
 use crate::ports::{
     CommitError, Compute, Instances as _, ListedMachine, Operations as _, Page, Queue, ReadError,
@@ -37,120 +36,48 @@ use crate::ports::{
 use crate::wake::reap_message;
 use crate::writes::{self, PassError};
 
-/// Rows of one page of the due index.
+/// Rows per page of the due index.
 const PAGE: u32 = 200;
-/// Most rows that one sweep sends; the rest is due in the next one.
+/// Maximum rows that one sweep sends; the rest is due in the next one.
 const MAX_DUE: usize = 5_000;
-/// Most waiting jobs of a pool that a sweep looks at, with and without a claim. A job on hold
-/// stands where its time comes, behind younger ones; its age is seen all the same. A page of the
-/// index holds hundreds.
+/// Maximum waiting jobs per pool that a sweep reads, with and without a claim. A job on hold is
+/// sorted by its due time, after younger jobs; its age is measured nevertheless. A page of the
+/// index has hundreds.
 const MAX_WAITING: u32 = 5_000;
-/// Most jobs of a pool that one sweep gives up; the others are given up by the next ones.
+/// Maximum jobs per pool that one sweep expires; the next sweeps expire the rest.
 const MAX_EXPIRED: usize = 100;
-/// A waiting job is asked for after this silence, and again after each further one. GitHub may have
-/// ended it long ago.
+/// Time without an event after which GitHub is queried for a waiting job, and interval of later
+/// queries. GitHub may have ended the job long ago.
 const SILENCE: Seconds = Seconds(3600);
-/// Most jobs that are asked for after one sweep.
+/// Maximum jobs to query after one sweep.
 const MAX_SILENT: usize = 20;
-/// Most jobs behind an approval that a sweep looks at, those of the longest silence.
+/// Maximum jobs waiting for approval that a sweep reads, those without an event for longest.
 const MAX_GATED: u32 = 100;
-/// Pools that are read at once. Each read of those at once has a connection of its own.
+/// Number of pools read concurrently. Each concurrent read has its own connection.
 const POOLS_AT_ONCE: usize = 8;
-/// Strays that are entered at once. Each has a connection of its own.
+/// Number of stray machines recorded concurrently. Each write has its own connection.
 const STRAYS_AT_ONCE: usize = 10;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
-/// Most orphans that one comparison may end, or a fifth of what it saw if that is more. A mistake
-/// in a tag must not cost a fleet.
+/// Maximum orphans that one comparison may terminate, or a fifth of the machines it saw if that is
+/// more. A wrong tag must not cost a fleet.
 const BLAST_RADIUS: usize = 5;
 
-/// What a sweep saw and did.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SweepReport {
-    /// Rows sent to the reap queue.
-    pub sent: usize,
-    /// Pools woken.
-    pub woken: usize,
-    /// Jobs given up as cancelled by GitHub long ago.
-    pub expired: usize,
-    /// Machines in the orphan ledger that are still there after a try to end them.
-    pub orphans: usize,
-    /// The ledger, for the pass after this one; empty where nothing may be ended.
-    pub ledger: Vec<Stored<Orphan>>,
-    /// The comparison stopped at the blast radius.
-    pub stopped_at_blast_radius: bool,
-    /// Seconds.
-    pub oldest_pending_delete: u32,
-    /// Seconds.
-    pub oldest_queued_job: u32,
-    /// Jobs that no pool serves, and that have waited for long.
-    pub unserved: usize,
-    /// A job waits that a pool refuses since the App belongs to somebody else, as far as is known.
-    pub is_owner_doubted: bool,
-    /// Pools that EC2 refuses.
-    pub refused_pools: usize,
-    /// Pools whose last machines served nothing.
-    pub troubled_pools: usize,
-    /// How many machines in a row served nothing, of each pool.
-    pub served_nothing: Vec<(PoolName, u32)>,
-    /// What makes machines for nothing: pools, and entities that GitHub refuses or limits.
-    pub troubles: Vec<Trouble>,
-    /// Seconds; how long the first of what is switched off has been off.
-    pub switched_off: u32,
-    /// Types of machines that EC2 showed.
-    pub kinds: BTreeSet<Arc<str>>,
-    /// Waiting jobs of which nothing was heard for long, those of the longest silence.
-    pub silent: Vec<Stored<Job>>,
-    /// What is shown, and no alarm watches.
-    pub gauges: Gauges,
-    /// Parts of the sweep that failed; the others ran.
-    pub problems: Vec<String>,
-}
-
-impl SweepReport {
-    /// Entities that GitHub refuses us, alone or with one pool. A rate limit ends by itself.
-    fn refused(&self) -> usize {
-        self.troubles.iter().filter(|one| one.is_refusal_of_github()).count()
-    }
-
-    /// What CloudWatch is told.
-    #[must_use]
-    pub fn measures(&self, settings: &Settings) -> Vec<Measure> {
-        let age = |metric, seconds: u32| Measure::new(metric, f64::from(seconds));
-        let mut all = vec![
-            Measure::flag(Metric::ReaperTick, self.problems.is_empty()),
-            age(Metric::OldestPendingDeleteAgeSeconds, self.oldest_pending_delete),
-            age(Metric::OldestQueuedJobAgeSeconds, self.oldest_queued_job),
-            Measure::count(Metric::JobsUnserved, self.unserved),
-            Measure::count(Metric::PoolsRefused, self.refused_pools),
-            Measure::count(Metric::PoolsInTrouble, self.troubled_pools),
-            Measure::count(Metric::Orphans, self.orphans),
-            Measure::count(Metric::EntitiesUnhealthy, self.refused()),
-            age(Metric::SwitchedOffSeconds, self.switched_off),
-            Measure::flag(Metric::BlastRadius, self.stopped_at_blast_radius),
-        ];
-        all.extend(self.served_nothing.iter().map(|(pool, count)| {
-            let of = metrics::pool(settings, pool);
-            Measure::of(of, Metric::MachinesServedNothing, f64::from(*count))
-        }));
-        all.extend(self.gauges.measures(settings));
-        all
-    }
-}
-
-/// The sweep.
+/// A sweep.
 pub struct Sweep<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
-    /// Reads, and then runs all parts. One that fails does not keep the others from running.
+    /// Reads everything, then runs all parts. A failed part does not keep the others from running.
     pub async fn sweep(&self, now: Time) -> SweepReport {
         let looked = Looked::read(self.context.table, self.context.settings, now).await;
-        let gauges = Gauges::of(&looked, self.context.settings, now);
+        let gauges = Gauges::of(self.context.table, &looked, self.context.settings, now).await;
         let mut report = SweepReport { gauges, ..SweepReport::default() };
         let mut problems = Vec::new();
+        let damage = self.context.settings.damage.as_ref();
+        note(&mut problems, "pools", damage.map_or(Ok(()), |damage| Err(damage.error.clone())));
         note(&mut problems, "due rows", self.send_due(looked.due, now, &mut report).await);
         let mut wakes = Vec::new();
         for (pool, looked) in self.context.settings.pools.iter().zip(looked.pools) {
@@ -160,13 +87,17 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         let sent = self.context.queue.send_wakes(&wakes, Seconds(0)).await;
         note(&mut problems, "wake-ups", sent.map(|()| report.woken = wakes.len()));
         note(&mut problems, "gated jobs", self.look_at_gated(looked.gated, now, &mut report).await);
-        let changed = self.changed();
-        let unserved = changed.match_unmatched(looked.unmatched, now).await;
-        let unserved = unserved.map(|left| {
-            (report.unserved, report.is_owner_doubted) = (left.late, left.is_owner_doubted);
-        });
-        note(&mut problems, "jobs without a pool", unserved);
-        let known = looked.cooldowns.map(|known| self.count_troubles(known, now, &mut report));
+        let are_known = self.context.settings.unknown_pools().is_none();
+        if are_known {
+            let unserved = self.changed().match_unmatched(looked.unmatched, now).await;
+            let unserved = unserved.map(|left| {
+                (report.unserved, report.is_owner_doubted) = (left.late, left.is_owner_doubted);
+            });
+            note(&mut problems, "jobs without a pool", unserved);
+        }
+        let table = self.context.table;
+        let known = writes::renewed(table, looked.cooldowns, Cooldowns::default, now).await;
+        let known = known.map(|known| self.count_troubles(known, now, &mut report));
         note(&mut problems, "cool-downs", known);
         self.choose_silent(now, &mut report);
         let ledger = looked.orphans.unwrap_or_else(|error| {
@@ -174,7 +105,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             Vec::new()
         });
         match looked.switches {
-            // Nothing is terminated on a guess either.
+            // Unknown switches: terminate nothing.
             Err(error) => note(&mut problems, "switches", Err(error)),
             Ok(switches) => {
                 let switches = switches.map(Stored::into_record).unwrap_or_default();
@@ -184,8 +115,12 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
                 if may_end {
                     report.ledger = ledger;
                 }
-                let compared = self.reconcile(looked.reconciled, may_end, now, &mut report).await;
-                note(&mut problems, "comparison with EC2", compared);
+                // Records are listed by pool.
+                if are_known {
+                    let last = looked.reconciled;
+                    let compared = self.reconcile(last, may_end, now, &mut report).await;
+                    note(&mut problems, "comparison with EC2", compared);
+                }
             }
         }
         report.problems.extend(problems);
@@ -196,7 +131,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         Changed { context: self.context }
     }
 
-    /// What launches wait for.
+    /// Counts the reasons why launches wait.
     fn count_troubles(
         &self,
         known: Option<Stored<Cooldowns>>,
@@ -212,8 +147,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         report.troubles = known.troubles.to_vec();
     }
 
-    /// Those who have waited longest for a question. A limit that lasts keeps an account's jobs
-    /// from being asked for, and they take no other's turn.
+    /// Selects the jobs whose query is most overdue. Jobs of a rate-limited account are skipped and
+    /// take no other job's turn.
     fn choose_silent(&self, now: Time, report: &mut SweepReport) {
         let limited = recover::limited(&report.troubles, now);
         report.silent.retain(|job| !recover::is_of(&limited, job, self.context.settings));
@@ -230,7 +165,10 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         let mut due = first?;
         loop {
             for key in &due.unreadable {
-                tracing::error!(instance.id = key, "skipped a record: not of this version");
+                tracing::error!(
+                    instance.id = key,
+                    "skipped a record that this version cannot read"
+                );
             }
             let slack = self.context.settings.timings.sweep_slack_seconds;
             let messages: Vec<ReapMessage> = due
@@ -248,7 +186,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         }
     }
 
-    /// Demand that nobody was woken for, ages, expired jobs.
+    /// Wakes a pool with demand, measures ages, and expires jobs.
     async fn look_after(
         &self,
         pool: &Pool,
@@ -257,7 +195,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
-        // An age that an alarm watches: told whatever becomes of the jobs.
+        // First, because an alarm watches this age, even if the jobs cannot be handled.
         let ending = looked.ending.map(|ending| {
             for instance in ending {
                 let since = instance.mark().map_or(instance.since(), |mark| mark.at);
@@ -267,7 +205,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         let waiting = looked.waiting?;
         let mut demand = self.look_at_jobs(pool, &waiting, now, report).await?;
         demand |= is_short_of_idle(pool, &looked.free?);
-        // A launch that a stopped pass left open is found through its slots, whose rows become due.
+        // A launch that an interrupted pass left open is found through its slots, whose rows become
+        // due.
         wakes.extend(demand.then(|| WakePool::whole(pool.name.clone())));
         self.changed().match_anew(pool, &waiting, now).await?;
         if pool.is_removed() {
@@ -276,7 +215,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         Ok(ending?)
     }
 
-    /// Whether a job is due that nobody was woken for.
+    /// Returns whether the pool has a due job that no pass was woken for.
     async fn look_at_jobs(
         &self,
         pool: &Pool,
@@ -291,8 +230,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             let age = now.since(job.waits_since());
             if age < self.context.settings.timings.job_expiry_seconds {
                 demand |= job.is_demand();
-                // Nobody is late while the pool wants the job to wait.
-                let age = now.since(job.waits_since().max(pool.launches_at(job)));
+                // A job is not late while its pool wants it to wait.
+                let age = now.since(pool.launches_at(job));
                 report.oldest_queued_job = report.oldest_queued_job.max(age.0);
             } else if expired < MAX_EXPIRED {
                 self.expire(job).await?;
@@ -303,8 +242,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         Ok(demand)
     }
 
-    /// Jobs behind an approval: nobody is late. They are asked for like silent ones, and given up
-    /// after GitHub's 30 days.
+    /// Handles jobs that wait for an approval: they are never late, are queried like silent ones,
+    /// and expire after GitHub's 30 days.
     async fn look_at_gated(
         &self,
         gated: Result<Vec<Stored<Job>>, ReadError>,
@@ -322,18 +261,20 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         Ok(())
     }
 
-    /// GitHub cancels jobs that nobody took for a day or two, and the event may have been lost.
+    /// Expires a job: GitHub cancels jobs that were not started for a day or two, and the event may
+    /// have been lost.
     async fn expire(&self, job: &Stored<Job>) -> Result<(), PassError> {
         let next = Job { expired: true, ..job.record().clone() };
-        tracing::error!(job.id = %job.key(), gated = job.is_gated(), "gave up a job that waited for too long");
-        // Another writer knows better; the next sweep looks again.
+        tracing::error!(job.id = %job.key(), gated = job.is_gated(), "expired a job that waited for too long");
+        // On a conflict the other writer has newer information; the next sweep checks again.
         writes::commit_unless_changed(self.context.table, &[job.change(next).into()]).await?;
         Ok(())
     }
 
-    /// Compares EC2's list of our machines with the tables: machines without a live record end,
-    /// records without a machine get a pass. Every third of the orphan age, by one sweep at a time.
-    /// Where nothing may be ended, it looks all the same: what machines cost is told then as well.
+    /// Compares EC2's list of our machines with the tables: terminates machines without a live
+    /// record, and starts a pass for records without a machine. Runs every third of the orphan age,
+    /// in one sweep at a time. If terminations are off it lists machines nevertheless, for the cost
+    /// metrics.
     async fn reconcile(
         &self,
         last: Result<Option<Time>, ReadError>,
@@ -378,7 +319,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
                     page = listed.next;
                 }
                 Err(trouble) => {
-                    // Half a list would make machines look lost.
+                    // An incomplete list would make machines look lost.
                     tracing::warn!(error = with_causes(&trouble), "failed to list EC2's machines");
                     report.problems.push("EC2 could not be listed".to_owned());
                     return None;
@@ -416,7 +357,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         }
     }
 
-    /// Records whose machine EC2 does not list: the event of its end was lost.
+    /// Starts a pass for records whose machine EC2 does not list: the event of its end was lost.
     async fn wake_lost(
         &self,
         machines: &[ListedMachine],
@@ -440,7 +381,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         Ok(self.context.queue.send_reap(&messages).await?)
     }
 
-    /// Machines that no live record owns and that are old enough that none will.
+    /// Ends machines that no live record owns and that are too old to get one.
     async fn end_strays(
         &self,
         machines: &[ListedMachine],
@@ -480,13 +421,14 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             report.stopped_at_blast_radius = true;
             tracing::error!(most, "found too many strays; the rest waits for the next comparison");
         }
-        // None of them is ended: what they cost is a line of the ledger each.
+        // These are never terminated; each only costs an entry in the ledger.
         strangers.truncate(most);
         ours.extend(strangers);
         self.enter_strays(&ours, &owners, now, report).await
     }
 
-    /// Into the ledger first, so that the intent is durable; the pass after the sweep does the rest.
+    /// Records strays in the ledger, which makes the intent durable; the pass after the sweep
+    /// terminates them.
     async fn enter_strays(
         &self,
         strays: &[&ListedMachine],
@@ -523,8 +465,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         });
         let committed = match self.context.table.commit(&[entry.clone().into()]).await {
             Ok(committed) => committed,
-            // It is there already, and the listing of the ledger was late.
-            Err(CommitError::Conflict) => return Ok(None),
+            Err(CommitError::Conflict) => return self.enter_anew(entry.next(), now).await,
             Err(error) => return Err(error.into()),
         };
         match &stray.launch {
@@ -533,74 +474,32 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             ),
             None => tracing::warn!(
                 machine.id = %stray.id,
-                "found a machine that carries the stack's tag and that no launch made: it is not ended"
+                "found a machine with the stack's tag that no launch created; it is not terminated"
             ),
         }
         Ok(Some(entry.stored(&committed)))
     }
 
-    /// The listing of records may be late; the machine's own item and row decide.
-    async fn owners(
+    /// Enters a stray that the ledger has already: its listing was late, or the entry cannot be read.
+    async fn enter_anew(
         &self,
-        machines: &[MachineId],
-    ) -> Result<BTreeMap<MachineId, Owner>, ReadError> {
-        if machines.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let named = self.context.table.owners_of(machines).await?;
-        let names: Vec<InstanceName> = named.values().cloned().collect();
-        let known = self.known_among(&names).await?;
-        let owner = |(machine, name)| Some((machine, *known.get(&name)?));
-        Ok(named.into_iter().filter_map(owner).collect())
-    }
-
-    /// A record that cannot be read is another release's, which goes on with its machine.
-    async fn known_among(
-        &self,
-        names: &[InstanceName],
-    ) -> Result<BTreeMap<InstanceName, Owner>, ReadError> {
+        entry: &Orphan,
+        now: Time,
+    ) -> Result<Option<Stored<Orphan>>, PassError> {
         let table = self.context.table;
-        match table.instances(names).await {
-            Ok(rows) => {
-                return Ok(rows.iter().map(|row| (row.name.clone(), Owner::new(row))).collect());
-            }
-            Err(ReadError::Unreadable { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        let mut all = BTreeMap::new();
-        for name in names {
-            let owner = match table.instance(name).await {
-                Ok(row) => row.map(|row| Owner::new(&row)),
-                Err(ReadError::Unreadable { .. }) => Some(Owner::Lives),
-                Err(error) => return Err(error),
-            };
-            all.extend(owner.map(|owner| (name.clone(), owner)));
-        }
-        Ok(all)
+        let read = table.orphan(&entry.machine).await;
+        let is_unreadable = matches!(read, Err(ReadError::Unreadable { .. }));
+        let entered = writes::renewed(table, read, || entry.clone(), now).await?;
+        Ok(entered.filter(|_| is_unreadable))
     }
 }
 
-/// What is known of the record that a machine is bound to.
-#[derive(Clone, Copy)]
-enum Owner {
-    /// It looks after the machine.
-    Lives,
-    /// It has ended, and its line of usage has the machine's time until then.
-    Ended(Time),
-}
-
-impl Owner {
-    fn new(row: &Instance) -> Self {
-        if row.state().is_live() { Self::Lives } else { Self::Ended(usage::end_of(row).0) }
-    }
-}
-
-/// Who is asked for first: those that never were, then those whose last time is longest ago.
+/// Sort key of silent jobs: those never queried first, then those queried longest ago.
 fn turn(job: &Job) -> (Option<Time>, Time, JobKey) {
     (job.asked_at, job.queued_at(), job.key())
 }
 
-/// Whether a pool that keeps runners idle has too few.
+/// Whether a pool with `min_idle` has too few idle runners.
 fn is_short_of_idle(pool: &Pool, free: &[Stored<Instance>]) -> bool {
     let kept = free.iter().filter(|one| one.is_kept_idle_by(pool)).count();
     kept < pool.idle_wanted() as usize
@@ -613,7 +512,7 @@ fn note<E: Error + 'static>(problems: &mut Vec<String>, part: &str, result: Resu
     }
 }
 
-/// The row's own message will come back by itself.
+/// Whether the row's own message is still in the queue and will return by itself.
 fn has_live_chain(instance: &Instance, now: Time, slack: Seconds) -> bool {
     instance.wake_nonce().is_some() && instance.due_at().is_some_and(|due| now < due + slack)
 }

@@ -1,16 +1,16 @@
-//! Ending many machines in few calls, each with an answer of its own.
+//! Terminates many machines in few calls, with a separate answer for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::MachineId;
-use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::{Machine, Termination};
+use muster_domain::provider::ErrorDetail;
 use muster_domain::time::Time;
 
 use crate::ports::{Compute, MAX_TERMINATED, Refusal};
 
-/// Ends machines, however many calls that takes.
+/// Terminates machines, in as many calls as needed.
 pub async fn all(
     compute: &impl Compute,
     machines: BTreeSet<MachineId>,
@@ -19,11 +19,13 @@ pub async fn all(
     while_it_may(compute, machines, now, || true).await
 }
 
-/// Ends machines, a hundred in a call. One id that EC2 does not know fails its whole call and a
-/// protected one its zone, so after such an error those that it names are set apart, or the call is
-/// halved, until every machine has the answer that is its own. Being throttled and silence are
-/// about no machine: they end the asking, and are the answer for all that are left. No call begins
-/// once it may not go on: what is left then has no answer.
+/// Terminates machines, 100 per call, while `may_continue` returns true; machines that are left
+/// then have no answer.
+///
+/// One unknown ID fails its whole call, and a protected machine fails its zone. So after such an
+/// error the machines that it names are set apart, or the call is halved, until each machine has
+/// its own answer. A throttled or unanswered call is about no machine: it ends the calls and is the
+/// answer for all remaining machines.
 pub(crate) async fn while_it_may(
     compute: &impl Compute,
     machines: BTreeSet<MachineId>,
@@ -58,7 +60,7 @@ pub(crate) async fn while_it_may(
     answers
 }
 
-/// An answer that leaves a machine out proves nothing about it.
+/// Returns the answer for a machine. A response that omits it proves nothing about it.
 fn accepted(shown: Option<&Machine>, now: Time) -> Termination {
     match shown {
         Some(machine) => Termination::Accepted(*machine),
@@ -68,20 +70,20 @@ fn accepted(shown: Option<&Machine>, now: Time) -> Termination {
                 at: now,
                 operation: "TerminateInstances".to_owned(),
                 code: "NoAnswer".to_owned(),
-                message: "the answer does not name the machine".to_owned(),
+                message: "EC2's response does not include the machine".to_owned(),
             },
         ),
     }
 }
 
-/// What follows from the refusal of a call.
+/// What to do after a refused call.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// It is the answer for these; the others are asked again.
+    /// The error is the answer for `these`; the others are retried.
     Answered { these: BTreeSet<MachineId>, left: Option<BTreeSet<MachineId>> },
-    /// It is the fault of some of them, and EC2 does not say of which.
+    /// Some of the machines caused it, and EC2 does not say which.
     Halves([BTreeSet<MachineId>; 2]),
-    /// It is the fault of none of them.
+    /// None of the machines caused it.
     Stop(BTreeSet<MachineId>),
 }
 
@@ -103,8 +105,8 @@ fn next(part: BTreeSet<MachineId>, refusal: &Refusal) -> Next {
     }
 }
 
-/// Unknown, malformed, protected, or not to be ended by us (our permission is bound to the
-/// machine's tag).
+/// Whether the error is about a machine: unknown, malformed, protected, or not ours to terminate
+/// (our permission depends on the machine's tag).
 const fn is_about_a_machine(answer: &Termination) -> bool {
     match answer {
         Termination::NotFound(_) => true,
@@ -118,7 +120,7 @@ const fn is_about_a_machine(answer: &Termination) -> bool {
 
 fn chunks(machines: BTreeSet<MachineId>) -> Vec<BTreeSet<MachineId>> {
     let all: Vec<MachineId> = machines.into_iter().collect();
-    // The first is asked first: parts are taken from the end.
+    // Parts are taken from the end, so this puts the first one last.
     all.chunks(MAX_TERMINATED).rev().map(|chunk| chunk.iter().cloned().collect()).collect()
 }
 

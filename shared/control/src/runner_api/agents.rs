@@ -1,30 +1,31 @@
-//! Which agent a machine runs its job with.
+//! Selects the agent that a machine runs its job with.
 
 use futures_util::future::join;
 use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport, AgentVersion, Agents};
+use muster_domain::causes::with_causes;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 
 use super::RunnerApi;
-use crate::causes::with_causes;
 use crate::context::Wired;
 use crate::health::note;
 use crate::ports::{Github, Queue, Registrar, Table};
 
-/// What a machine has told of its agent, and GitHub of others.
+/// A machine's report about its agent, and GitHub's list.
 pub(super) struct Told {
     report: AgentReport,
-    /// None where GitHub does not answer: it holds nothing up.
+    /// GitHub's list; absent if GitHub does not answer, in which case machines use the known
+    /// agents.
     listed: Option<Vec<AgentDownload>>,
-    /// When GitHub stops accepting the machine's own agent, where it has announced that.
+    /// When GitHub stops accepting the machine's own agent, if it has announced that.
     ends_at: Option<Time>,
 }
 
 impl Told {
-    /// What the machine takes in place of its own agent; with it, what is the newest.
+    /// Returns the agent to use instead of the machine's own, along with the newest version.
     pub(super) fn offer(
         &self,
         known: &Agents,
@@ -36,12 +37,12 @@ impl Told {
         (learned.as_ref().unwrap_or(known).offer(self.report, listed, now), newest)
     }
 
-    /// What its image has brought.
+    /// Returns the version in the machine's image.
     pub(super) const fn own(&self) -> Option<AgentVersion> {
         self.report.version
     }
 
-    /// The record after it, if that changes it.
+    /// Returns the record after this report, if it changes.
     pub(super) fn after(&self, known: &Cooldowns, pool: &PoolName, now: Time) -> Option<Cooldowns> {
         let listed = self.listed.as_deref().unwrap_or_default();
         let ends = known.agents.after_end(self.own(), self.ends_at);
@@ -51,8 +52,8 @@ impl Told {
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
-    /// Queries GitHub's list, and at the same time the end of the machine's own agent, where the
-    /// machine can take another one.
+    /// Queries GitHub's list and the end of support of the machine's own agent concurrently, if the
+    /// machine can use a different agent.
     pub(super) async fn told_of_agents(
         &self,
         registrar: &Registrar,
@@ -69,34 +70,34 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         let (listed, ends_at) = join(github.agents(registrar), end).await;
         let ends_at = ends_at.unwrap_or_else(|trouble| {
             tracing::info!(entity = %registrar.entity, error = with_causes(&trouble),
-                "GitHub does not tell when it stops accepting an agent");
+                "failed to read when GitHub stops accepting an agent");
             None
         });
         let listed = match listed {
             Ok(listed) => Some(listed),
             Err(trouble) => {
                 tracing::warn!(entity = %registrar.entity, error = with_causes(&trouble),
-                    "GitHub does not list its agents: machines take what is known");
+                    "failed to list GitHub's agents: machines use the known ones");
                 None
             }
         };
         Some(Told { report, listed, ends_at })
     }
 
-    /// GitHub has called an agent too old: machines whose image has it take another from now on.
-    /// Where that cannot be written, the next one that ends like this tells it again.
+    /// Records that GitHub rejected an agent as too old: machines with it in their image use a
+    /// different one from now on. If the write fails, the next such machine reports it again.
     pub(super) async fn note_refused_agent(&self, version: AgentVersion, of: &Instance, now: Time) {
         tracing::warn!(instance.id = %of.name, pool.name = %of.pool, %version,
-            "GitHub takes an agent no more: it is too old");
+            "GitHub no longer accepts an agent: it is too old");
         let after = |known: &Cooldowns| known.with_agents(known.agents.after_refusal(version, now));
         if let Err(error) = note(self.context.table, after).await {
             tracing::warn!(instance.id = %of.name, error = with_causes(&error),
-                "failed to note that GitHub takes an agent no more");
+                "failed to record that GitHub no longer accepts an agent");
         }
     }
 }
 
-/// The archive from where the pool's machines get theirs.
+/// Replaces an offer's download address with the pool's mirror, if it has one.
 pub(super) fn from_mirror(offer: AgentOffer, pool: &Pool) -> AgentOffer {
     match (offer, &pool.agent_mirror) {
         (AgentOffer::Download(download), Some(folder)) => {

@@ -1,18 +1,18 @@
-//! Registrations that GitHub did not grant: what is recorded, and when the machine retries.
+//! Registrations that GitHub refused: what is recorded, and when the machine retries.
 
 use futures_util::future::join;
 use muster_domain::backoff;
+use muster_domain::causes::with_causes;
 use muster_domain::instance::registration::{NAME_TAKEN, RATE_LIMIT, cause};
-use muster_domain::instance::{ErrorDetail, Instance, ReportError};
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::trouble::{Asked, blames_group};
-use muster_domain::observation::ProviderError;
+use muster_domain::instance::{Instance, ReportError};
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::trouble::{Asked, blames_group};
 use muster_domain::pool::Pool;
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
 use super::{RunnerApi, RunnerApiError};
-use crate::causes::with_causes;
 use crate::context::Wired;
 use crate::health::{note, note_answer};
 use crate::ports::{Github, JitError, Queue, Table};
@@ -26,7 +26,7 @@ const REGISTRATION: &str = "generate-jitconfig";
 pub enum Hindrance {
     /// No record of the machine exists yet.
     NotKnownYet,
-    /// A later request of the same machine is under way.
+    /// A later request of this machine is in progress.
     Overtaken,
     /// GitHub is removing the runner and has not answered.
     RemovalPending,
@@ -57,7 +57,7 @@ impl Hindrance {
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
-    /// Records why GitHub did not grant a registration. Returns what the machine is told.
+    /// Records why GitHub did not grant a registration. Returns the error for the machine.
     pub(super) async fn not_granted(
         &self,
         instance: &Stored<Instance>,
@@ -74,7 +74,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 let message = format!("{} (runner group {group})", fault.message);
                 self.refused(instance, pool, ErrorDetail { message, ..fault }, now).await
             }
-            // An earlier call of ours succeeded after all; the next one has a new name.
+            // An earlier call succeeded after all; the next one has a new name.
             JitError::NameTaken => {
                 let message = "the runner's name is in use".to_owned();
                 let fault = registration_error(NAME_TAKEN, message, now);
@@ -98,7 +98,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         let mut ends = false;
         let stored = self
             .change(instance.clone(), |next| {
-                // If a later request of the same machine is under way, its answer counts.
+                // If a later request of this machine is in progress, its answer counts.
                 let is_last = next.runner_name() == instance.runner_name();
                 ends = is_last && next.configuration_refused(fault.clone(), now, timings);
                 Ok(())
@@ -138,7 +138,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 let fault = registration_error(RATE_LIMIT, message, now);
                 (fault, Hindrance::RateLimit, until.since(now).max(step))
             }
-            // Usually lasts until somebody fixes it, so the wait grows.
+            // Usually lasts until an operator fixes it, so the wait grows.
             ProviderError::Unauthorized(fault) => {
                 let wait = backoff::launch_wait(instance.runner.n, &self.context.settings.timings);
                 (fault.clone(), Hindrance::Refused, wait)

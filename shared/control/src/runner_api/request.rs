@@ -1,38 +1,41 @@
-//! What a machine says, and what is read before it is answered.
+//! Machines' reports, and the reads before a request is answered.
 
 use std::borrow::Cow;
 
 use futures_util::future::join;
-use muster_domain::ids::{InstanceName, MachineId};
-use muster_domain::instance::StartReport;
+use muster_domain::ids::{InstanceName, MachineId, instance_of_runner};
+use muster_domain::instance::{Instance, StartReport};
+use muster_domain::stored::Stored;
 use muster_domain::time::Seconds;
 
 use super::{Hindrance, RunnerApiError};
 use crate::Settings;
-use crate::ports::Table;
+use crate::ports::{Bound, Table};
 
-/// A report of the machine.
+/// A report from the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineReport {
-    /// The agent runs.
+    /// The agent started.
     RunnerStarted {
-        /// Its registration.
+        /// The runner's registration.
         runner: String,
     },
     /// A job is about to start: the compare-and-set.
     JobStarted {
-        /// Its registration.
+        /// The runner's registration.
         runner: String,
         /// The job.
         job: StartReport,
     },
     /// The job ended.
     JobCompleted {
-        /// Its registration.
+        /// The runner's registration.
         runner: String,
     },
-    /// The agent ended.
+    /// The agent exited.
     Exited {
+        /// The runner's registration. Only leads to the record; the machine's end is accepted with any.
+        runner: String,
         /// Its exit code.
         code: i32,
     },
@@ -43,24 +46,63 @@ pub enum MachineReport {
     },
 }
 
-/// What every request begins with: the pools as they are now, and who owns the machine that asks.
-/// One read does not wait for the other.
+impl MachineReport {
+    /// Returns the registration that the report names.
+    fn runner(&self) -> Option<&str> {
+        match self {
+            Self::RunnerStarted { runner }
+            | Self::JobStarted { runner, .. }
+            | Self::JobCompleted { runner }
+            | Self::Exited { runner, .. } => Some(runner),
+            Self::BootFailed { .. } => None,
+        }
+    }
+}
+
+/// The instance that owns a machine.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// Its name, which never changes.
+    pub(super) name: InstanceName,
+    /// Its record, if that was read to find the owner.
+    pub(super) read: Option<Stored<Instance>>,
+    /// Its record as the bind wrote it: see [`Bound`].
+    pub(super) bound: Option<Stored<Instance>>,
+}
+
+impl From<InstanceName> for Owner {
+    fn from(name: InstanceName) -> Self {
+        Self { name, read: None, bound: None }
+    }
+}
+
+/// Reads what every request needs: the current pools and, concurrently, the owner of the machine
+/// that calls. A report names its registration, and so the instance; that instance's record shows
+/// whether it owns the machine.
 ///
 /// # Errors
-/// When one of them cannot be read. A machine may boot faster than its launch's answer is on
-/// record; a pass binds it then, at the latest the one that repeats the launch, and until then it
-/// asks again.
+/// If one of them cannot be read. A machine may boot before its launch's answer is recorded: it
+/// retries until a pass has bound it, at the latest the pass that repeats the launch.
 pub async fn look<'a, T: Table>(
     parameters: &'a Settings,
     table: &T,
     machine: &MachineId,
-) -> Result<(Cow<'a, Settings>, InstanceName), RunnerApiError> {
-    let (settings, owner) = join(parameters.current(table), table.owner_of(machine)).await;
+    report: Option<&MachineReport>,
+) -> Result<(Cow<'a, Settings>, Owner), RunnerApiError> {
+    if let Some(name) = report.and_then(MachineReport::runner).and_then(instance_of_runner) {
+        let (settings, named) = join(parameters.current(table), table.instance(&name)).await;
+        let owner = named.ok().flatten().filter(|named| named.machine() == Some(machine));
+        if let Some(read) = owner {
+            return Ok((settings?, Owner { name, read: Some(read), bound: None }));
+        }
+    }
+    let (settings, owner) = join(parameters.current(table), table.bound_to(machine)).await;
     let (settings, owner) = (settings?, owner?);
     let unknown = || RunnerApiError::Later {
         after: Seconds(5),
         hindrance: Hindrance::NotKnownYet,
-        why: "no record knows this machine yet".to_owned(),
+        why: "this machine has no record yet".to_owned(),
     };
-    Ok((settings, owner.ok_or_else(unknown)?))
+    let Bound { owner, record } = owner.ok_or_else(unknown)?;
+    Ok((settings, Owner { name: owner, read: None, bound: record }))
 }

@@ -1,4 +1,4 @@
-//! Days of usage: those that are over as they were rolled up, the present one of its lines.
+//! Days of usage: past days from their roll-up, the current one from its usage records.
 
 use std::collections::BTreeMap;
 
@@ -12,38 +12,38 @@ use muster_domain::usage::{Date, Day, Fold, History, Line, Waits};
 use crate::Settings;
 use crate::ports::{ReadError, Usage};
 
-/// Milliseconds.
+/// An hour in milliseconds.
 const HOUR: i64 = 3_600_000;
-/// Days that are read at once.
+/// Number of days read concurrently.
 const AT_ONCE: usize = 8;
-/// Maximum number of lines that one answer reads: about half a minute of one vCPU.
+/// Maximum number of usage records that one response reads: about half a minute of one vCPU.
 const MOST_LINES: usize = 500_000;
 
-/// The days of a record of usage.
+/// Reads usage by day.
 pub struct Days<'a, T> {
     /// The tables.
     pub table: &'a T,
-    /// The stack.
+    /// The settings.
     pub settings: &'a Settings,
 }
 
-/// Why days were not read.
+/// Why days could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DaysError {
     /// The table does not answer.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// There are too many lines.
+    /// There are too many usage records.
     #[error(
-        "these days need more than {MOST_LINES} lines of usage, too many for one answer: ask for \
-         fewer days, or not by job; days that are over are read at once when they are rolled up"
+        "these days have more than {MOST_LINES} usage records, too many for one response: request \
+         fewer days, or do not group by job; past days are fast once they are rolled up"
     )]
     TooMany,
 }
 
 impl<T: Usage> Days<'_, T> {
-    /// Passes the days from one to another, both included, to `take`, one by one in order. Names of
-    /// jobs are not rolled up, so days with them are read from their lines.
+    /// Passes the days of an inclusive range to `take`, one by one in order. Roll-ups have no job
+    /// names, so days with them are read from their usage records.
     ///
     /// # Errors
     /// When the table does not answer, or there are too many lines.
@@ -69,7 +69,7 @@ impl<T: Usage> Days<'_, T> {
         Ok(())
     }
 
-    /// Returns a day as it was rolled up, if it was.
+    /// Returns the roll-up of a day, if it has one.
     async fn rolled_up(
         &self,
         date: Date,
@@ -82,7 +82,7 @@ impl<T: Usage> Days<'_, T> {
         Ok(Day::of_parts(self.table.rolled_up(date).await?))
     }
 
-    /// Returns a day of its lines, at the prices that are known by now.
+    /// Returns a day computed from its usage records, at the latest known prices.
     ///
     /// # Errors
     /// When the table does not answer.
@@ -98,8 +98,8 @@ impl<T: Usage> Days<'_, T> {
         Ok(fold.day())
     }
 
-    /// Returns the waits of days, and of the jobs that started in each hour of them, in the pools that
-    /// are wanted.
+    /// Returns the waits of a range of days, and of the jobs that started in each hour of them, for
+    /// the wanted pools.
     ///
     /// # Errors
     /// When the table does not answer, or there are too many lines.
@@ -130,7 +130,7 @@ impl<T: Usage> Days<'_, T> {
         Ok((days, hours))
     }
 
-    /// Reads the lines of a day page by page. Only one page is in memory.
+    /// Reads a day's usage records page by page, with only one page in memory.
     async fn each_line(
         &self,
         date: Date,
@@ -149,8 +149,8 @@ impl<T: Usage> Days<'_, T> {
         }
     }
 
-    /// Returns the prices of a day, and the last ones: of a type that was first seen on that day they
-    /// may be the only ones.
+    /// Returns the prices of a day, along with the latest ones: those may be the only prices of a
+    /// type that was first seen on that day.
     ///
     /// # Errors
     /// When the table does not answer.
@@ -161,7 +161,7 @@ impl<T: Usage> Days<'_, T> {
         Ok(History::new(hours))
     }
 
-    /// Returns a line with its price.
+    /// Returns a usage record with its price.
     #[must_use]
     pub fn priced(&self, mut line: Line, history: &History) -> Line {
         let pool = line.pool.as_ref().and_then(|name| self.settings.pool(name));

@@ -1,43 +1,42 @@
-//! Learns what machines cost, after a sweep.
+//! Learns prices after a sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::{join_all, join3};
-use muster_domain::observation::ProviderError;
+use muster_domain::causes::with_causes;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 use muster_domain::usage::{Learned, Prices};
 
-use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::ports::{PriceList, Table, Usage as _};
 use crate::writes::{self, PassError};
 
-/// Types that one call for Spot prices names: six zones each are less than a page.
+/// Maximum types per call for Spot prices: with six zones each they fit on one page.
 const TYPES_OF_CALL: usize = 100;
-/// Calls that are made at once, of each source. What they learn is kept before the next ones.
+/// Number of concurrent calls per source. Their results are stored before the next calls.
 const AT_ONCE: usize = 8;
 
 /// Learns prices after a sweep.
 pub struct PriceWatch<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
-/// An answer about a price.
+/// A response about a price.
 struct Answer {
     /// The type, or the disks.
     of: String,
     learned: Result<Learned, ProviderError>,
-    /// What to note if the answer is a refusal.
+    /// The value to store if the call was refused.
     refused: Learned,
 }
 
 impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
-    /// Learns the Spot prices of each hour and the list prices of each day, of the types that pools
-    /// name and of those that are in use. Each source and each type is asked independently, and what
-    /// is learned is kept at once. A refusal is not asked about again for an hour. Returns what went
-    /// wrong.
+    /// Learns hourly Spot prices and daily list prices for the types in pools and in use. Each
+    /// source and type is queried independently, and results are stored at once. After a refusal,
+    /// waits an hour before the next query. Returns the problems.
     ///
     /// # Errors
     /// When the tables do not answer.
@@ -49,7 +48,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let Context { table, settings, .. } = self.context;
         let named = settings.pools.iter().flat_map(|pool| &pool.instance_types);
         let used: BTreeSet<Arc<str>> = named.chain(seen).cloned().collect();
-        let stored = table.prices().await?;
+        let stored = writes::renewed(table, table.prices().await, Prices::default, now).await?;
         let mut known = stored.as_deref().cloned().unwrap_or_default();
         known.note_used(&used, now);
         let (spot, list) = (known.spot_due(now), known.list_due(now));
@@ -76,7 +75,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
                 problems.extend(self.keep(used, "Spot prices", answers, now).await?);
                 continue;
             }
-            // One type that EC2 does not know is enough for it to refuse the call.
+            // EC2 refuses the whole call if it does not know one of the types.
             for some in some.chunks(AT_ONCE) {
                 let each = some.iter().map(|one| self.spot_of(std::slice::from_ref(one)));
                 let answers = join_all(each).await.into_iter().flatten().collect();
@@ -86,7 +85,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         Ok(problems)
     }
 
-    /// Asks for these types in one call. Returns an answer for each.
+    /// Queries these types in one call. Returns an answer for each.
     async fn spot_of(&self, kinds: &[Arc<str>]) -> Vec<Answer> {
         let answer = self.context.compute.spot_prices(&kinds.iter().cloned().collect()).await;
         let zones = |kind: &Arc<str>| answer.as_ref().map(|all| all.get(kind).cloned());
@@ -138,7 +137,8 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         self.keep(used, "list prices", vec![answer], now).await
     }
 
-    /// Keeps what was learned. Returns a problem for each error, with the types that it is about.
+    /// Stores the prices that were read. Returns a problem for each distinct error, with the
+    /// affected types.
     async fn keep(
         &self,
         used: &BTreeSet<Arc<str>>,
@@ -163,7 +163,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         }
         let problem = |(error, of): (String, Vec<String>)| {
             let problem = format!("{source} of {}: {error}", of.join(", "));
-            tracing::warn!(problem, "did not learn prices");
+            tracing::warn!(problem, "failed to read prices");
             problem
         };
         Ok(problems.into_iter().map(problem).collect())

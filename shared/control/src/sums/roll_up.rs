@@ -1,4 +1,4 @@
-//! Rolls days up: lines are kept for 90 days, days for 13 months.
+//! Rolls up days: usage records are kept for 90 days, roll-ups for 13 months.
 
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{Date, Day};
@@ -8,32 +8,33 @@ use crate::context::{Context, Wired};
 use crate::ports::{CommitError, Operations, ReadError, Table, Write};
 use crate::writes::PassError;
 
-/// Cursor of the last unit of work that is done: see [`Unit`].
+/// Cursor of the last completed unit of work, see [`Unit`].
 const ROLLED_UP: &str = "rolled-up";
-/// Cursor of the last unit that was begun and has not ended.
+/// Cursor of the last unit that was started and has not completed.
 const BEGUN: &str = "roll-up-begun";
-/// Days that each morning rolls up. A line may come late, of a delete that was stuck for example.
+/// Number of days that each morning rolls up again: a usage record may be late, for example after a
+/// stuck delete.
 const DAYS_OF_MORNING: u32 = 3;
-/// How long after midnight the day before is rolled up.
+/// Time after midnight when the previous day is rolled up.
 const AFTER_MIDNIGHT: Seconds = Seconds(3_600);
-/// How long after a roll-up that did not end the next one may begin: one that takes too much time or
-/// memory ends its sweep, and that must not happen each minute.
+/// Delay before an incomplete roll-up is retried: one that takes too much time or memory ends its
+/// sweep, and that must not happen every minute.
 const RETRY_AFTER: Seconds = Seconds(3_600);
 /// How long after its time an outstanding roll-up needs attention.
 const LATE_AFTER: Seconds = Seconds(6 * 3_600);
-/// Mornings that are caught up with: lines are not kept for longer.
+/// Oldest morning that is caught up: usage records are not kept for longer.
 const MOST_MORNINGS: Seconds = Seconds(90 * 86_400);
-/// Items of one commit: DynamoDB accepts 4 MB.
+/// Items per commit: DynamoDB accepts 4 MB.
 const PARTS: usize = 10;
 
-/// Rolls days up, after a sweep.
+/// Rolls up days after a sweep.
 pub struct RollUp<'a, W: Wired> {
-    /// The world, and the stack.
+    /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
-/// A day that a morning rolls up. As a cursor it is the morning's midnight and as many seconds as days
-/// are done.
+/// A day that a morning rolls up. Its cursor is the morning's midnight plus one second per
+/// completed day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit {
     morning: Date,
@@ -41,7 +42,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// Returns the unit after the last one that is done.
+    /// Returns the unit after the last completed one.
     fn after(last: Option<Time>, today: Date) -> Self {
         let first = Self { morning: today, done: 1 };
         let Some(last) = last.filter(|last| *last >= today.begin() - MOST_MORNINGS) else {
@@ -67,7 +68,7 @@ impl Unit {
     }
 }
 
-/// Returns since when a roll-up is outstanding, if that needs attention.
+/// Returns when the outstanding roll-up was due, if it is late enough to need attention.
 ///
 /// # Errors
 /// When the table does not answer.
@@ -79,11 +80,11 @@ pub async fn late_since(table: &impl Operations, now: Time) -> Result<Option<Tim
 }
 
 impl<W: Wired<Table: Table>> RollUp<'_, W> {
-    /// Rolls up one day, if one is due. The cursor moves after the work, so a crash repeats only that
-    /// day. Returns that day.
+    /// Rolls up one day if one is due, and returns it. The cursor moves after the work, so a crash
+    /// repeats only that day.
     ///
     /// # Errors
-    /// When the tables do not answer: it is repeated an hour later.
+    /// When the tables do not answer; it is retried an hour later.
     pub async fn run(&self, now: Time) -> Result<Option<Date>, PassError> {
         let Context { table, settings, .. } = self.context;
         let last = table.cursor(ROLLED_UP).await?;
@@ -147,6 +148,8 @@ mod tests {
             (Some("2026-11-25T00:00:03Z"), "2026-11-26", "2026-11-25"),
             (Some("2026-11-20T00:00:03Z"), "2026-11-21", "2026-11-20"),
             (Some("2026-11-20T00:00:01Z"), "2026-11-20", "2026-11-18"),
+            (Some("2026-08-27T00:00:00Z"), "2026-08-27", "2026-08-26"),
+            (Some("2026-08-26T00:00:03Z"), "2026-11-25", "2026-11-24"),
             (Some("2025-11-20T00:00:01Z"), "2026-11-25", "2026-11-24"),
         ];
         for (last, morning, day) in rows {

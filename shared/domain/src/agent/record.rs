@@ -1,4 +1,4 @@
-//! What is on record of agents, for all machines of the stack.
+//! The record of agent versions, for all machines of the stack.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,16 +6,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentDownload, AgentOffer, AgentReport, AgentVersion};
+use crate::ec2::Arch;
 use crate::ids::PoolName;
-use crate::pool::Arch;
 use crate::time::{Seconds, Time};
 
-/// How long GitHub takes an agent once there is a newer one.
+/// How long GitHub accepts an agent after the release of its successor.
 const TAKEN_FOR: Seconds = Seconds(30 * 24 * 3600);
-/// An older agent cannot say that it is too old: it just ends. github.com has taken none of them
-/// for longer than its thirty days. GitHub Enterprise Server may list nothing newer, and takes them.
+/// The first version that reports, when it exits, that it is too old; older ones exit without a
+/// reason. github.com stopped accepting all of them long ago. GitHub Enterprise Server may list no
+/// newer version, and accepts them.
 const CAN_TELL: AgentVersion = AgentVersion::new(2, 333, 0);
-/// Most versions that are kept of each kind: two years of releases.
+/// Maximum number of versions stored of each kind: two years of releases.
 const MAX_KEPT: usize = 24;
 
 /// A version that GitHub's list has named as the newest.
@@ -23,62 +24,62 @@ const MAX_KEPT: usize = 24;
 pub struct ListedAgent {
     /// The version.
     pub version: AgentVersion,
-    /// Since when we know of it. GitHub may have released it earlier.
+    /// When it was first seen. GitHub may have released it earlier.
     pub since: Time,
 }
 
-/// A version that has ended because GitHub called it too old.
+/// A version whose agent exited because GitHub rejected it as too old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RefusedAgent {
     /// The version.
     pub version: AgentVersion,
-    /// When a machine told that first.
+    /// When a machine first reported that.
     pub at: Time,
 }
 
-/// How an agent stands with GitHub, as far as we know.
+/// The known status of an agent version at GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// There is no newer one.
+    /// It is the newest version.
     Newest,
-    /// There is a newer one, and GitHub takes this one until then at most.
+    /// A newer version exists, and GitHub accepts this one until that time at most.
     Until(Time),
-    /// GitHub gives it no job.
+    /// GitHub assigns it no jobs.
     TooOld,
 }
 
-/// The record. It is advice: a machine that it misleads ends without a job, and says so.
+/// The record. It is advice: if it is wrong, a machine ends without a job and reports that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agents {
-    /// Oldest first.
+    /// Listed versions, oldest first.
     pub listed: Arc<[ListedAgent]>,
-    /// The archives of the newest, for when GitHub does not answer.
+    /// The archives of the newest version, for use when GitHub does not answer.
     pub downloads: Arc<[AgentDownload]>,
-    /// What GitHub has refused, the newest refusal last.
+    /// Versions that GitHub has rejected, newest rejection last.
     pub refused: Arc<[RefusedAgent]>,
-    /// The agents that the images of pools have brought, where they have one.
+    /// The agent versions in the images of pools, for those that have one.
     pub images: BTreeMap<PoolName, AgentVersion>,
-    /// When GitHub stops accepting versions, as it has announced.
+    /// When GitHub will stop accepting versions, as announced.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ends: BTreeMap<AgentVersion, Time>,
 }
 
 impl Agents {
-    /// Nothing is known.
+    /// Returns whether the record is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The newest version that GitHub has listed to anybody.
+    /// Returns the newest version that GitHub has listed for any entity.
     #[must_use]
     pub fn newest(&self) -> Option<AgentVersion> {
         self.listed.last().map(|listed| listed.version)
     }
 
-    /// How a version stands. `newest`: what GitHub lists for its entity. None where nothing is
-    /// listed and nothing is held against it.
+    /// Returns the status of a version. `newest`: the newest version in GitHub's list for its
+    /// entity. `None` if no version is listed and this one was not rejected.
     #[must_use]
     pub fn standing(
         &self,
@@ -89,7 +90,7 @@ impl Agents {
         if newest.is_some_and(|newest| version >= newest) {
             return Some(Standing::Newest);
         }
-        // GitHub takes nothing that is older than what it refuses.
+        // GitHub accepts no version older than one that it rejected.
         if self.refused.iter().any(|refused| refused.version >= version) {
             return Some(Standing::TooOld);
         }
@@ -97,14 +98,14 @@ impl Agents {
             return Some(Standing::TooOld);
         }
         let newer = self.listed.iter().filter(|listed| listed.version > version);
-        // What is listed now may not be on record yet.
+        // The currently listed version may not be recorded yet.
         let since = newer.map(|listed| listed.since).min().unwrap_or(now);
         let until = self.ends.get(&version).copied().unwrap_or(since + TAKEN_FOR);
         Some(if now < until { Standing::Until(until) } else { Standing::TooOld })
     }
 
-    /// What a machine is to take in place of its own agent; none where it may keep that. `listed`:
-    /// GitHub's list for its entity, if it has answered.
+    /// Returns the agent that a machine should install instead of its own. `None` if it can keep
+    /// its own. `listed`: GitHub's list for its entity, if GitHub answered.
     #[must_use]
     pub fn offer(
         &self,
@@ -121,7 +122,8 @@ impl Agents {
         (!is_kept).then(download)
     }
 
-    /// The newest agent for a machine: what GitHub lists, or else the last that it listed.
+    /// Returns the newest agent for a machine: from GitHub's list, or else from the last recorded
+    /// list.
     #[must_use]
     pub fn newest_for<'a>(
         &'a self,
@@ -135,8 +137,8 @@ impl Agents {
         listed.and_then(fits).or_else(|| fits(&self.downloads))
     }
 
-    /// The record after a machine of the pool told which agent it has, and GitHub listed some, if that
-    /// changes it.
+    /// Returns the record after a machine of the pool reported its agent and GitHub returned its
+    /// list, if that changes it.
     #[must_use]
     pub fn after_report(
         &self,
@@ -146,11 +148,12 @@ impl Agents {
         now: Time,
     ) -> Option<Self> {
         let read = self.after_list(listed, now);
-        let told = read.as_ref().unwrap_or(self).after_image(pool, own);
-        told.or(read)
+        let reported = read.as_ref().unwrap_or(self).after_image(pool, own);
+        reported.or(read)
     }
 
-    /// The record after GitHub announced when it stops accepting a version, if that changes it.
+    /// Returns the record after GitHub announced when it stops accepting a version, if that changes
+    /// it.
     #[must_use]
     pub fn after_end(&self, version: Option<AgentVersion>, ends_at: Option<Time>) -> Option<Self> {
         let (version, ends_at) = version.zip(ends_at)?;
@@ -165,8 +168,8 @@ impl Agents {
         Some(next)
     }
 
-    /// The record after GitHub's list, if that changes it. GitHub lists a new version to one owner
-    /// after another, so a list with nothing newer says nothing.
+    /// Returns the record after GitHub's list, if that changes it. GitHub releases a new version to
+    /// one owner after the other, so a list without a newer version is no evidence.
     #[must_use]
     pub fn after_list(&self, listed: &[AgentDownload], now: Time) -> Option<Self> {
         let newest = listed.iter().map(|one| one.version).max()?;
@@ -178,12 +181,13 @@ impl Agents {
         }
         let mut next = Self { downloads: listed.into(), ..self.clone() };
         if known != Some(newest) {
-            next.listed = with(&self.listed, ListedAgent { version: newest, since: now });
+            next.listed = appended(&self.listed, ListedAgent { version: newest, since: now });
         }
         Some(next)
     }
 
-    /// The record after a machine of the pool told which agent its image has, if that changes it.
+    /// Returns the record after a machine of the pool reported its image's agent, if that changes
+    /// it.
     #[must_use]
     pub fn after_image(&self, pool: &PoolName, version: Option<AgentVersion>) -> Option<Self> {
         if self.images.get(pool) == version.as_ref() {
@@ -197,20 +201,21 @@ impl Agents {
         Some(next)
     }
 
-    /// The record after GitHub called an agent too old, if that changes it. Where it is the newest
-    /// there is, GitHub is mistaken or down: to replace it would not help.
+    /// Returns the record after GitHub rejected an agent as too old, if that changes it. If it is
+    /// the newest version, GitHub is wrong or has an outage, and replacing the agent would not
+    /// help.
     #[must_use]
     pub fn after_refusal(&self, version: AgentVersion, now: Time) -> Option<Self> {
         let is_newest = self.newest().is_some_and(|newest| version >= newest);
         let is_known = self.refused.iter().any(|refused| refused.version == version);
         let refused = RefusedAgent { version, at: now };
         (!is_newest && !is_known)
-            .then(|| Self { refused: with(&self.refused, refused), ..self.clone() })
+            .then(|| Self { refused: appended(&self.refused, refused), ..self.clone() })
     }
 }
 
-/// The list with one more at its end, and the oldest gone where there are too many.
-fn with<T: Clone>(list: &[T], one: T) -> Arc<[T]> {
+/// Returns the list with one entry appended, and without its oldest entry if it is full.
+fn appended<T: Clone>(list: &[T], one: T) -> Arc<[T]> {
     let kept = &list[list.len().saturating_sub(MAX_KEPT - 1)..];
     kept.iter().cloned().chain([one]).collect()
 }

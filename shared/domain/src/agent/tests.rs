@@ -201,8 +201,11 @@ fn the_newest_is_never_held_to_be_too_old() {
     let once = known.after_refusal(version("2.335.0"), day(50)).expect("news");
     assert_eq!(once.after_refusal(version("2.335.0"), day(51)), None);
     let refused = |is_newest| AgentInUse { version: version("2.336.0"), is_newest }.refused();
-    assert_eq!(refused(true), "GitHub called its agent 2.336.0 too old, and lists no newer one");
-    assert_eq!(refused(false), "GitHub takes its agent 2.336.0 no more: it is too old");
+    assert_eq!(
+        refused(true),
+        "GitHub rejected its agent 2.336.0 as too old, and lists no newer one"
+    );
+    assert_eq!(refused(false), "GitHub no longer accepts its agent 2.336.0: it is too old");
 }
 
 #[test]

@@ -5,18 +5,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Three numbers, compared one by one.
+/// Three numbers, compared in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AgentVersion([u32; 3]);
 
-/// A text that is not a version.
+/// The error for a text that is not a version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the version of an agent (three numbers, like 2.333.0)")]
 pub struct InvalidVersion(String);
 
 impl AgentVersion {
-    /// A version.
+    /// Creates a version.
     #[must_use]
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self([major, minor, patch])

@@ -1,93 +1,66 @@
-//! The mistakes that are looked for at GitHub, each by a name of its own.
+//! The checks of the App's setup at GitHub, each with a unique name.
 
 use serde::{Deserialize, Serialize};
 
-/// A mistake. An answer names it beside its sentence.
+/// A check. Responses include its name along with the sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AppCheck {
-    /// The App's secret was never put in.
+    /// The App's secret was never set.
     Key,
-    /// It holds something else than an App's id and key.
+    /// The secret's contents are not an App ID and key.
     KeyForm,
-    /// The key is not one of the App.
+    /// The key does not belong to the App.
     KeyOwner,
-    /// GitHub's clock is not ours.
+    /// GitHub's clock differs from ours.
     Clock,
     /// GitHub knows no such App.
     Exists,
-    /// It is not told of jobs.
+    /// The App is not subscribed to job events.
     Event,
-    /// It asks for too little.
+    /// The App lacks permissions.
     Permissions,
-    /// Nobody has installed it.
+    /// The App is not installed anywhere.
     Installed,
-    /// The entity of a pool has not.
+    /// The App is not installed at a pool's entity.
     InstalledForPool,
-    /// An account has suspended it.
+    /// An account has suspended the App.
     Suspended,
-    /// An account has not accepted what it asks for since.
+    /// An account has not accepted the App's new permissions.
     Accepted,
-    /// It has no webhook.
+    /// The App has no webhook.
     Hook,
-    /// The webhook is somewhere else.
+    /// The webhook has a different URL.
     HookAddress,
-    /// It is sent what it cannot read.
+    /// The webhook's content type is unreadable.
     HookContent,
-    /// Nobody looks at its certificate.
+    /// The webhook's certificate is not verified.
     HookTls,
-    /// It is switched off.
+    /// The webhook is inactive.
     HookActive,
-    /// It does not take what it is sent.
+    /// The webhook rejects its deliveries.
     Deliveries,
     /// A runner group refuses public repositories.
     GroupPublic,
-    /// A runner group takes selected workflows alone.
+    /// A runner group accepts only selected workflows.
     GroupWorkflows,
-    /// One that another release looks for.
+    /// A check of a different release.
     #[serde(other)]
     Other,
 }
 
 impl AppCheck {
-    /// For people.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::KeyForm => "key form",
-            Self::KeyOwner => "key owner",
-            Self::Clock => "clock",
-            Self::Exists => "exists",
-            Self::Event => "event",
-            Self::Permissions => "permissions",
-            Self::Installed => "installed",
-            Self::InstalledForPool => "installed for pool",
-            Self::Suspended => "suspended",
-            Self::Accepted => "accepted",
-            Self::Hook => "hook",
-            Self::HookAddress => "hook address",
-            Self::HookContent => "hook content",
-            Self::HookTls => "hook TLS",
-            Self::HookActive => "hook active",
-            Self::Deliveries => "deliveries",
-            Self::GroupPublic => "group public",
-            Self::GroupWorkflows => "group workflows",
-            Self::Other => "app",
-        }
-    }
-
-    /// What is wrong.
+    /// Creates a finding of this check.
     pub(super) fn lacks(self, sentence: impl Into<String>) -> Lack {
         Lack { check: self, sentence: sentence.into() }
     }
 }
 
-/// A mistake that was found.
+/// A problem that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// Which.
+    /// The check that found it.
     pub check: AppCheck,
-    /// What is wrong and how it is mended, without its full stop.
+    /// The problem and its fix, in a sentence without a full stop.
     pub sentence: String,
 }

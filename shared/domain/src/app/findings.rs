@@ -1,5 +1,5 @@
-//! What is wrong with the App at GitHub, each in a sentence with its remedy: rules over what GitHub
-//! was asked. A wrong setting there is no error of any call of ours: the events simply never come.
+//! Problems with the App at GitHub, each as a sentence with its fix: pure rules over GitHub's
+//! responses. A wrong setting causes no error in our calls: the events simply never arrive.
 
 use std::collections::BTreeMap;
 
@@ -10,133 +10,136 @@ use super::{
     put_command,
 };
 use crate::ids::{Entity, EntityKind};
-use crate::observation::ProviderError;
 use crate::pool::Pool;
 use crate::pool_file::Group;
+use crate::provider::ProviderError;
 use crate::time::{Seconds, Time};
 
-/// How far GitHub's clock may be from ours: its tokens are backdated by a minute.
+/// Maximum difference between GitHub's clock and ours, in seconds: tokens are backdated by a
+/// minute.
 const MAX_APART: i64 = 60;
-/// For how long GitHub keeps deliveries.
-/// Source: docs.github.com/en/webhooks/using-webhooks/automatically-redelivering-failed-deliveries-for-a-github-app-webhook
+/// How long GitHub keeps deliveries.
+/// Source:
+/// docs.github.com/en/webhooks/using-webhooks/automatically-redelivering-failed-deliveries-for-a-github-app-webhook
 const DELIVERIES_KEPT: Seconds = Seconds(3 * 86_400);
 
-/// Why GitHub does not say who the App is.
+/// Why GitHub does not identify the App.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppProblem {
-    /// It was not asked: the App's secret was never put in, or cannot be read. The sentence says
-    /// why.
+    /// GitHub was not called: the App's secret was never set, or cannot be read. The sentence
+    /// explains why.
     NoKey(String),
-    /// It was not asked: the App's secret holds something else. The sentence says what.
+    /// GitHub was not called: the App's secret has invalid contents. The sentence explains the
+    /// problem.
     BadKey(String),
-    /// It does not take the key's signature.
+    /// GitHub rejects the key's signature.
     Refused {
-        /// The App's number or client id, as its secret has it.
+        /// The App's ID or client ID from its secret.
         app: String,
-        /// How far its clock is ahead of ours, seconds.
+        /// How far GitHub's clock is ahead of ours, in seconds.
         ahead: i64,
     },
-    /// It knows no such App.
+    /// GitHub knows no such App.
     Unknown {
-        /// As above.
+        /// The App's ID or client ID from its secret.
         app: String,
     },
-    /// It gives no answer, or refuses for another reason.
+    /// GitHub does not answer, or refuses for a different reason.
     Unanswered(ProviderError),
 }
 
-/// Who has installed the App.
+/// An account that has installed the App.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     /// The login, or `enterprises/` and the slug.
     pub account: String,
-    /// A person has none of an organization's permissions.
+    /// Whether it is a user, to whom organization permissions do not apply.
     pub is_person: bool,
-    /// Which repositories the App sees there.
+    /// Which repositories the App can access there.
     pub repositories: Repositories,
-    /// Since when GitHub tells it of nothing.
+    /// When the account suspended the App, so that GitHub sends no events.
     pub suspended_at: Option<Time>,
     /// When the App was installed.
     pub created_at: Option<Time>,
-    /// What was accepted there. What the App asked for later may be missing.
+    /// The permissions accepted there. Permissions that the App requested later may be missing.
     pub permissions: BTreeMap<String, String>,
-    /// Where its owner changes it.
+    /// The page where the account's owner changes the installation.
     pub html_url: String,
 }
 
-/// Which of an account's repositories the App sees.
+/// Which of an account's repositories the App can access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Repositories {
-    /// All, those that are made later too.
+    /// All, including those created later.
     #[default]
     All,
-    /// Those that its owner chose.
+    /// The ones that its owner selected.
     Selected,
 }
 
-/// Where GitHub sends the App's events, and how.
+/// The App's webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// The address; empty where there is none.
+    /// The URL; empty if there is no webhook.
     pub url: String,
     /// `json` or `form`.
     pub content_type: String,
-    /// The certificate is not verified.
+    /// Whether certificate verification is disabled.
     pub insecure: bool,
 }
 
-/// How an attempt to deliver an event was answered.
+/// The response to an attempt to deliver an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookAnswer {
-    /// What it was about.
+    /// The event's name.
     pub event: String,
-    /// When; none where GitHub does not say.
+    /// When it was sent, if GitHub reports that.
     pub at: Option<Time>,
-    /// The status; none where nobody answered.
+    /// The HTTP status. `None` if there was no response.
     pub status: Option<u16>,
 }
 
-/// What GitHub was asked, each for itself.
+/// GitHub's responses, each a separate query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppFacts {
     /// The App.
     pub app: Result<AppSettings, AppProblem>,
-    /// Who has installed it.
+    /// The accounts that have installed it.
     pub installations: Result<Vec<Installation>, ProviderError>,
-    /// Where its events go.
+    /// The webhook that receives its events.
     pub hook: Result<Hook, ProviderError>,
-    /// The last attempts to deliver one, the newest first.
+    /// The last delivery attempts, newest first.
     pub deliveries: Result<Vec<HookAnswer>, ProviderError>,
-    /// The runner groups of those that `groups_wanted` names.
+    /// The runner groups of the entities that `groups_wanted` returns.
     pub groups: Vec<(Entity, Result<Vec<Group>, ProviderError>)>,
 }
 
-/// What the facts are compared with.
+/// The stack to compare GitHub's responses with.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnStack<'a> {
-    /// Its name.
+    /// The stack's name.
     pub name: &'a str,
-    /// Its pools.
+    /// The stack's pools.
     pub pools: &'a [Pool],
-    /// The address of its webhook, where that is known.
+    /// The URL of the stack's webhook, if known.
     pub webhook: Option<&'a str>,
-    /// The time.
+    /// The current time.
     pub now: Time,
 }
 
-/// What the facts say.
+/// The result of the checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings<'a> {
-    /// What is wrong.
+    /// The problems found.
     pub lacks: Vec<Lack>,
-    /// Why something could not be found out.
+    /// The queries that failed.
     pub unknown: Vec<&'a ProviderError>,
 }
 
 impl AppFacts {
-    /// What is wrong. Where GitHub does not say who the App is, the reason for that is told alone:
-    /// it is that of all the others.
+    /// Returns the problems. If GitHub does not identify the App, returns only the reason for that,
+    /// which also causes all other problems.
     #[must_use]
     pub fn findings(&self, stack: OwnStack<'_>) -> Findings<'_> {
         let app = match &self.app {
@@ -174,7 +177,8 @@ impl AppFacts {
         found
     }
 
-    /// Whose runner groups matter: those where runners for public repositories are registered.
+    /// Returns the entities whose runner groups must be checked: those where runners for public
+    /// repositories are registered.
     #[must_use]
     pub fn groups_wanted(
         installations: &Result<Vec<Installation>, ProviderError>,
@@ -185,7 +189,7 @@ impl AppFacts {
         for pool in pools.iter().filter(serves_public) {
             match (&pool.entity, installations) {
                 (Some(entity), _) => wanted.push(entity.clone()),
-                // The job decides: whoever has installed the App.
+                // The job determines the entity: any that has installed the App.
                 (None, Ok(all)) => wanted.extend(
                     all.iter()
                         .filter(|one| !one.is_person && one.suspended_at.is_none())
@@ -194,14 +198,15 @@ impl AppFacts {
                 (None, Err(_)) => {}
             }
         }
-        // A repository has no groups.
+        // Repositories have no runner groups.
         wanted.retain(|entity| entity.kind() != EntityKind::Repository);
         wanted.sort();
         wanted.dedup_by(|a, b| a.same_as(b));
         wanted
     }
 
-    /// An installation is an event, so a young one without any delivery is no quiet week.
+    /// Reports a recent installation without any delivery. The installation itself is an event, so
+    /// this is not just a quiet week.
     fn silence(&self, app: &AppSettings, now: Time) -> Option<Lack> {
         let installed = self.installations.iter().flatten().filter_map(|one| one.created_at).max();
         let is_young = |at: Time| !now.is_past(at, DELIVERIES_KEPT);
@@ -227,32 +232,32 @@ impl AppProblem {
         }
     }
 
-    /// What is wrong, and how that is mended.
+    /// Describes the problem and its fix.
     #[must_use]
     pub fn sentence(&self, stack: &str) -> String {
         let secret = format!("{stack}/app-key");
         match self {
             Self::NoKey(why) | Self::BadKey(why) => why.clone(),
             Self::Refused { ahead, .. } if ahead.abs() > MAX_APART => format!(
-                "the clocks of AWS and GitHub are {} s apart, so GitHub takes no token of the App: try \
-                 again, and on GitHub Enterprise Server see to its clock (NTP)",
+                "the clocks of AWS and GitHub are {} s apart, so GitHub rejects the App's tokens: \
+                 try again; on GitHub Enterprise Server, fix its clock (NTP)",
                 ahead.abs()
             ),
             Self::Refused { app, .. } => format!(
                 "the private key in secret {secret} is not one of App {app}, or that id is mistyped; \
-                 put both in with: {}",
+                 set both with: {}",
                 put_command(&secret)
             ),
             Self::Unknown { app } => format!(
                 "GitHub knows no App {app}: it was deleted, or its id in secret {secret} is mistyped; \
-                 put the right one in with: {}",
+                 set the right one with: {}",
                 put_command(&secret)
             ),
             Self::Unanswered(trouble) => trouble.to_string(),
         }
     }
 
-    /// What is wrong, where a request said who the App is and no secret did.
+    /// Describes the problem if the request, rather than a secret, identifies the App.
     #[must_use]
     pub fn of_request(&self) -> String {
         match self {
@@ -262,7 +267,7 @@ impl AppProblem {
             Self::Unknown { app } => {
                 format!("GitHub knows no App {app}: it was deleted, or its id is mistyped")
             }
-            // Neither names a secret.
+            // Neither sentence names a secret.
             Self::NoKey(_) | Self::BadKey(_) | Self::Refused { .. } | Self::Unanswered(_) => {
                 self.sentence("")
             }
@@ -271,14 +276,14 @@ impl AppProblem {
 }
 
 impl AppSettings {
-    /// Where the App's owner changes it.
+    /// Returns the page where the App's owner changes it.
     fn settings_page(&self) -> &str {
         if self.html_url.is_empty() { "the App's settings" } else { &self.html_url }
     }
 }
 
-/// Whether runners of the entity are registered by this account's installation.
-fn is_of(entity: &Entity, account: &str) -> bool {
+/// Returns whether this account's installation registers the runners of the entity.
+fn registers_for(entity: &Entity, account: &str) -> bool {
     let owner = match entity.kind() {
         EntityKind::Repository => entity.as_str().split('/').next().unwrap_or_default(),
         EntityKind::Organization | EntityKind::Enterprise => entity.as_str(),
@@ -293,12 +298,12 @@ fn installations(app: &AppSettings, all: &[Installation], pools: &[Pool]) -> Vec
     };
     if all.is_empty() {
         return vec![AppCheck::Installed.lacks(format!(
-            "the App is installed nowhere, so GitHub tells of no job: install it at {page}"
+            "the App is not installed anywhere, so GitHub sends no job events: install it at {page}"
         ))];
     }
     let strangers = pools.iter().filter(|pool| !pool.is_removed()).filter_map(|pool| {
         let entity = pool.entity.as_ref()?;
-        let is_installed = all.iter().any(|one| is_of(entity, &one.account));
+        let is_installed = all.iter().any(|one| registers_for(entity, &one.account));
         (!is_installed).then(|| {
             AppCheck::InstalledForPool.lacks(format!(
                 "pool {} registers at {entity}, where the App is not installed: install it at {page}",
@@ -310,7 +315,8 @@ fn installations(app: &AppSettings, all: &[Installation], pools: &[Pool]) -> Vec
     for one in all {
         match one.suspended_at {
             Some(since) => lines.push(AppCheck::Suspended.lacks(format!(
-                "{} suspended the App at {since}, so GitHub tells of no job there: unsuspend it at {}",
+                "account {} suspended the App at {since}, so GitHub sends no job events for it: unsuspend \
+                 it at {}",
                 one.account, one.html_url
             ))),
             None => lines.extend(one.not_accepted(app)),
@@ -320,8 +326,8 @@ fn installations(app: &AppSettings, all: &[Installation], pools: &[Pool]) -> Vec
 }
 
 impl Installation {
-    /// What the App asks for and was not given here. Asked for after it was installed, it waits for
-    /// the owner's yes.
+    /// Returns the permissions that the App requests and does not have here. Permissions requested
+    /// after the installation must be accepted by the owner.
     fn not_accepted(&self, app: &AppSettings) -> Vec<Lack> {
         let rank = |permissions: &BTreeMap<String, String>, name: &str| match permissions
             .get(name)
@@ -344,7 +350,7 @@ impl Installation {
         lacking
             .map(|(_, title)| {
                 AppCheck::Accepted.lacks(format!(
-                    "{} has not accepted the App's new permission \"{title}\": accept it at {}",
+                    "account {} has not accepted the App's new permission \"{title}\": accept it at {}",
                     self.account, self.html_url
                 ))
             })
@@ -353,7 +359,7 @@ impl Installation {
 }
 
 impl Hook {
-    /// Whether events go to this address.
+    /// Returns whether events are sent to this URL.
     #[must_use]
     pub fn is_at(&self, address: &str) -> bool {
         let plain = |url: &str| url.trim_end_matches('/').to_ascii_lowercase();
@@ -364,15 +370,15 @@ impl Hook {
         let own_address = own.unwrap_or("the output WebhookUrl");
         if self.url.is_empty() {
             return vec![AppCheck::Hook.lacks(format!(
-                "the App has no webhook: in its settings (General, Webhook) tick Active and give the \
-                 URL {own_address}"
+                "the App has no webhook: in its settings (General, Webhook) tick Active and set \
+                 the URL to {own_address}"
             ))];
         }
         let mut lines = Vec::new();
         if own.is_some_and(|own| !self.is_at(own)) {
             lines.push(AppCheck::HookAddress.lacks(format!(
                 "GitHub sends events to {}, not to this stack: in the App's settings (General, \
-                 Webhook) give the URL {own_address}",
+                 Webhook) set the URL to {own_address}",
                 self.url
             )));
         }
@@ -393,11 +399,11 @@ impl Hook {
     }
 }
 
-/// What mends that a delivery is answered so, or not at all.
+/// Returns the fix for deliveries that get this response, or for deliveries without a response.
 #[must_use]
 pub fn delivery_remedy(status: Option<u16>, stack: &str) -> String {
     match status {
-        None => "see to the URL of the webhook in the App's settings".to_owned(),
+        None => "check the URL of the webhook in the App's settings".to_owned(),
         Some(401) => format!(
             "the webhook's secret at GitHub differs from secret {stack}/webhook-secret; save that one \
              in the App's settings"
@@ -405,14 +411,16 @@ pub fn delivery_remedy(status: Option<u16>, stack: &str) -> String {
         Some(415) => {
             "set content_type of the webhook to \"json\" (PATCH /app/hook/config)".to_owned()
         }
-        Some(403 | 404) => "nothing of this stack is at the URL of the webhook; give the output \
-                            WebhookUrl in the App's settings"
+        Some(403 | 404) => "the URL of the webhook does not belong to this stack; set it to the \
+            output WebhookUrl in the App's settings"
             .to_owned(),
-        Some(_) => format!("see why with: aws logs tail /aws/lambda/{stack}-webhook --since 1h"),
+        Some(_) => {
+            format!("find out why with: aws logs tail /aws/lambda/{stack}-webhook --since 1h")
+        }
     }
 }
 
-/// What the newest attempt met, if it failed. Older failures may have been mended since.
+/// Reports the newest attempt if it failed. Older failures may have been fixed since.
 fn refused(answers: &[HookAnswer], stack: &str) -> Option<Lack> {
     let newest = answers.first()?.status;
     if newest.is_some_and(|status| status < 400) {
@@ -421,7 +429,7 @@ fn refused(answers: &[HookAnswer], stack: &str) -> Option<Lack> {
     let count = answers.iter().filter(|one| one.status == newest).count();
     let all = answers.len();
     let met = match newest {
-        None => "met no connection".to_owned(),
+        None => "got no connection".to_owned(),
         Some(status) => format!("were answered {status}"),
     };
     let remedy = delivery_remedy(newest, stack);
@@ -430,8 +438,9 @@ fn refused(answers: &[HookAnswer], stack: &str) -> Option<Lack> {
     )))
 }
 
-/// What keeps jobs of public repositories from the runners of these pools, in their runner groups at
-/// one entity. GitHub says so nowhere: the runners listen, and the jobs wait.
+/// Returns the runner group settings at one entity that keep jobs of public repositories from the
+/// runners of these pools. GitHub does not report this anywhere: the runners listen, and the jobs
+/// wait.
 #[must_use]
 pub fn narrow_groups(entity: &Entity, groups: &[Group], pools: &[Pool]) -> Vec<Lack> {
     let is_here = |pool: &&Pool| {
@@ -447,15 +456,16 @@ pub fn narrow_groups(entity: &Entity, groups: &[Group], pools: &[Pool]) -> Vec<L
         if group.refuses_public {
             lines.push(AppCheck::GroupPublic.lacks(format!(
                 "runner group {group_name:?} of {entity} refuses public repositories, and pool {pool} \
-                 serves them: its runners would idle beside their jobs; allow public repositories in \
+                 serves them: its runners would idle while their jobs wait; allow public \
+                 repositories in \
                  the group's settings"
             )));
         }
         if group.restricted_to_workflows {
             lines.push(AppCheck::GroupWorkflows.lacks(format!(
-                "runner group {group_name:?} of {entity} takes selected workflows alone, and pool \
-                 {pool} serves any: runners would idle beside the jobs of others; see to the group's \
-                 settings"
+                "runner group {group_name:?} of {entity} accepts only selected workflows, but \
+                 pool {pool} serves any: its runners would idle while jobs of other workflows \
+                 wait; check the group's settings"
             )));
         }
     }

@@ -1,72 +1,73 @@
-//! What is wrong with the secret that says who the App is. GitHub was never asked then.
+//! Problems with the secret that identifies the App, which are found before GitHub is called.
 
-/// What is wrong with the App's secret. Never holds a word of it.
+/// A problem with the App's secret. Never contains any part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyProblem {
-    /// It has no value, or the one that the deployment wrote.
+    /// It has no value, or the placeholder that the deployment wrote.
     Unset,
-    /// It is the private key as GitHub hands it out: which App's does not stand in it.
+    /// It is only the private key, as GitHub provides it, without the App's ID.
     BarePem,
-    /// It is no JSON object.
+    /// It is not a JSON object.
     NotJson,
-    /// It has no such field, or one that is no text.
+    /// It lacks this field, or the field is not a text.
     Lacks(&'static str),
-    /// Its `private_key` is no RSA key in PEM form.
+    /// Its `private_key` is not an RSA key in PEM form.
     NoRsaKey,
-    /// Its `api_url` is not one that a token may be sent to.
+    /// Its `api_url` is not a URL to which tokens may be sent.
     Address,
 }
 
-/// The code of a fault whose reason is the App's secret, or that it cannot be read.
+/// The code of an error caused by an unset or unreadable App secret.
 pub const NO_KEY: &str = "no-key";
-/// The code of a fault whose reason is that nothing can be signed with the App's key.
+/// The code of an error caused by an App key that cannot sign.
 pub const BAD_KEY: &str = "bad-key";
 
-/// The code of a fault whose reason is that the App is not installed there.
+/// The code of an error caused by a missing installation of the App.
 pub const NOT_INSTALLED: &str = "not-installed";
 
-/// Whether a fault of this code is ours: GitHub was not asked.
+/// Returns whether an error with this code occurred before GitHub was called.
 #[must_use]
 pub fn is_before_github(code: &str) -> bool {
     code == NO_KEY || code == BAD_KEY
 }
 
 impl KeyProblem {
-    /// What is wrong with the secret of this name, and how that is mended. Without its full stop.
+    /// Describes the problem with the secret of this name and its fix, without a full stop.
     #[must_use]
     pub fn sentence(&self, secret: &str) -> String {
         let what = match self {
-            Self::Unset => format!("the App's key was never put into secret {secret}"),
+            Self::Unset => format!("the App's key was never stored in secret {secret}"),
             Self::BarePem => format!(
-                "secret {secret} holds a private key alone; it must be JSON that says whose it is"
+                "secret {secret} contains only a private key; it must be JSON that includes the \
+                 App's ID"
             ),
-            Self::NotJson => format!("secret {secret} is no JSON object"),
-            Self::Lacks(field) => format!("secret {secret} has no text \"{field}\""),
+            Self::NotJson => format!("secret {secret} is not a JSON object"),
+            Self::Lacks(field) => format!("secret {secret} has no text field \"{field}\""),
             Self::NoRsaKey => {
-                format!("the \"private_key\" of secret {secret} is no RSA key in PEM form")
+                format!("the \"private_key\" of secret {secret} is not an RSA key in PEM form")
             }
             Self::Address => {
-                format!("the \"api_url\" of secret {secret} is no https address of an API")
+                format!("the \"api_url\" of secret {secret} is not an https URL of an API")
             }
         };
-        format!("{what}; put it in with: {}", put_command(secret))
+        format!("{what}; set it with: {}", put_command(secret))
     }
 
-    /// What is wrong with a request that says who the App is.
+    /// Describes the problem if the request, rather than a secret, identifies the App.
     #[must_use]
     pub fn of_request(&self) -> String {
         match self {
-            Self::Unset | Self::NotJson => "the request does not say who the App is".to_owned(),
+            Self::Unset | Self::NotJson => "the request does not identify the App".to_owned(),
             Self::Lacks(field) => format!("\"{field}\" is empty"),
             Self::BarePem | Self::NoRsaKey => {
-                "\"private_key\" is no RSA key in PEM form".to_owned()
+                "\"private_key\" is not an RSA key in PEM form".to_owned()
             }
-            Self::Address => "\"api_url\" is no https address of GitHub's API".to_owned(),
+            Self::Address => "\"api_url\" is not an https URL of GitHub's API".to_owned(),
         }
     }
 }
 
-/// The command that puts the App's id and key in, without the key on the screen.
+/// Returns the command that sets the App's ID and key without showing the key on the screen.
 #[must_use]
 pub fn put_command(secret: &str) -> String {
     format!(
@@ -75,7 +76,7 @@ pub fn put_command(secret: &str) -> String {
     )
 }
 
-/// The name of a secret, by its ARN (`…:secret:NAME-a1B2c3`) or as it is.
+/// Returns the name of a secret, from its ARN (`…:secret:NAME-a1B2c3`) or as given.
 #[must_use]
 pub fn secret_name(id: &str) -> &str {
     let Some((_, name)) = id.rsplit_once(":secret:") else { return id };
@@ -89,20 +90,23 @@ mod tests {
     #[test]
     fn each_problem_names_the_secret_and_the_command_that_mends_it() {
         for (problem, what) in [
-            (KeyProblem::Unset, "the App's key was never put into secret muster/app-key; "),
+            (KeyProblem::Unset, "the App's key was never stored in secret muster/app-key; "),
             (
                 KeyProblem::BarePem,
-                "secret muster/app-key holds a private key alone; it must be JSON",
+                "secret muster/app-key contains only a private key; it must be JSON",
             ),
-            (KeyProblem::NotJson, "secret muster/app-key is no JSON object; "),
-            (KeyProblem::Lacks("app_id"), "secret muster/app-key has no text \"app_id\"; "),
-            (KeyProblem::NoRsaKey, "the \"private_key\" of secret muster/app-key is no RSA key"),
-            (KeyProblem::Address, "the \"api_url\" of secret muster/app-key is no https address"),
+            (KeyProblem::NotJson, "secret muster/app-key is not a JSON object; "),
+            (KeyProblem::Lacks("app_id"), "secret muster/app-key has no text field \"app_id\"; "),
+            (
+                KeyProblem::NoRsaKey,
+                "the \"private_key\" of secret muster/app-key is not an RSA key",
+            ),
+            (KeyProblem::Address, "the \"api_url\" of secret muster/app-key is not an https URL"),
         ] {
             let told = problem.sentence("muster/app-key");
             assert!(told.starts_with(what), "{told}");
             assert!(told.ends_with(&put_command("muster/app-key")), "{told}");
-            // Launches keep so much of a reason.
+            // Launches store at most this much of a reason.
             assert!(told.len() < 300, "{}: {told}", told.len());
         }
     }

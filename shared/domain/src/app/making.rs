@@ -1,33 +1,35 @@
-//! How an App is made at GitHub: the links that fill its form in, and the code that its manifest is
-//! answered with.
+//! Creation of the App at GitHub: links to its pre-filled form, and the code that GitHub returns
+//! for a manifest.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ACTIONS, JOBS, RUNNERS_OF_ORGANIZATIONS, RUNNERS_OF_REPOSITORIES};
 use crate::hash::fnv1a;
 
-/// The longest name of an App, characters.
-/// Source: docs.github.com/en/apps/creating-github-apps/registering-a-github-app/registering-a-github-app
+/// Maximum length of an App's name, in characters.
+/// Source:
+/// docs.github.com/en/apps/creating-github-apps/registering-a-github-app/registering-a-github-app
 const MAX_NAME: usize = 34;
-/// The longest code that is taken; GitHub's have forty characters.
+/// Maximum length of an accepted code; GitHub's have forty characters.
 const MAX_CODE: usize = 200;
 
-/// The homepage of an App, which everyone who sees the App sees. The address of the stack's API is for
-/// GitHub and machines.
+/// The homepage of an App, visible to everyone who can see the App. The URL of the stack's API is
+/// only for GitHub and machines.
 pub const HOMEPAGE: &str = "https://github.com/muster-runners/muster";
 
-/// GitHub's form for a new App, filled in. The webhook's secret has to be entered by hand.
-/// Source: docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-using-url-parameters
+/// Links to GitHub's form for a new App, pre-filled. The webhook's secret must be entered manually.
+/// Source:
+/// docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-using-url-parameters
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAppLinks {
-    /// Of an organization, whose name goes in for `ORG`.
+    /// For an organization, whose name replaces `ORG`.
     pub organization: String,
-    /// Of a person, for runners of single repositories.
+    /// For a user, with runners of single repositories.
     pub personal: String,
 }
 
 impl NewAppLinks {
-    /// The links of the stack whose webhook has this address.
+    /// Creates the links for the stack whose webhook has this URL.
     #[must_use]
     pub fn new(stack: &str, webhook: &str) -> Self {
         let name = app_name(stack, &unique(webhook));
@@ -45,45 +47,45 @@ impl NewAppLinks {
     }
 }
 
-/// The name of a stack's App, no longer than GitHub accepts.
+/// Returns the name of a stack's App, cut to GitHub's maximum length.
 #[must_use]
 pub fn app_name(stack: &str, of: &str) -> String {
     let name: String = format!("{stack}-{of}").chars().take(MAX_NAME).collect();
     name.trim_end_matches('-').to_owned()
 }
 
-/// Makes an App's name unique at GitHub, without the address that it is made from.
+/// Returns a suffix that makes an App's name unique at GitHub without revealing the URL.
 #[must_use]
 pub fn unique(webhook: &str) -> String {
     format!("{:08x}", fnv1a(webhook.as_bytes()) & 0xffff_ffff)
 }
 
-/// A text that cannot be a code of GitHub's.
+/// The error for a text that cannot be a code from GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCode;
 
-/// Whether a manifest's code can be one. It goes into a path as it came.
+/// Checks whether a text can be a manifest's code. It is used in a URL path unchanged.
 ///
 /// # Errors
-/// When it cannot.
+/// If it cannot.
 pub fn check_code(code: &str) -> Result<(), NoCode> {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || one == '-' || one == '_';
     let fits = (1..=MAX_CODE).contains(&code.len()) && code.chars().all(is_plain);
     if fits { Ok(()) } else { Err(NoCode) }
 }
 
-/// What tells a code from others without being it: kept beside the App that it made, so that a
-/// repeated request is known for what it is.
+/// Returns a hash that identifies a code without revealing it. It is stored with the App that the
+/// code created, so that a repeated request is recognized.
 #[must_use]
 pub fn code_mark(code: &str) -> String {
     format!("{:016x}", fnv1a(code.as_bytes()))
 }
 
-/// Where an App's owner changes it: from its page `https://github.com/apps/SLUG`, or one like it on
-/// another host.
+/// Returns the page where an App's owner changes it, from its page `https://github.com/apps/SLUG`
+/// or the equivalent on a different host.
 #[must_use]
 pub fn settings_page(html_url: &str, organization: Option<&str>) -> String {
-    // GitHub Enterprise Server has the second one.
+    // GitHub Enterprise Server uses the second form.
     let split = ["/apps/", "/github-apps/"].into_iter().find_map(|at| html_url.rsplit_once(at));
     let Some((host, slug)) = split else { return html_url.to_owned() };
     match organization {
@@ -100,7 +102,7 @@ mod tests {
     fn the_links_fill_the_form_in() {
         let webhook = "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook";
         let NewAppLinks { organization, personal } = NewAppLinks::new("muster", webhook);
-        // Whoever sees the App must not learn the address from its name or homepage.
+        // The App's public name and homepage must not reveal the URL.
         assert!(!unique(webhook).contains("a1b2c3d4e5"));
         assert_eq!(
             organization.replace(&unique(webhook), "NAME"),

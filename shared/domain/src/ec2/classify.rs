@@ -1,18 +1,19 @@
-//! What EC2's error codes mean. Pure: code, status and message in, class out.
+//! Classification of EC2's error codes. Pure: a function from code, status and message to a class.
 //!
 //! Sources: docs.aws.amazon.com/ec2/latest/devguide/errors-overview.html, all of whose codes
-//! `shared/domain/tests/ec2_error_codes.txt` lists, and what fleets have been seen to return.
+//! `shared/domain/tests/ec2_error_codes.txt` lists, and codes that fleets have been observed to
+//! return.
 
 use super::ErrorClass::{
     self, Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency,
     Quota, Throttle,
 };
 
-/// The class of an error. `code` is none when EC2 did not answer, `status` is that of the HTTP
-/// answer.
+/// Returns the class of an error. `code` is `None` if EC2 did not answer; `status` is that of the
+/// HTTP response.
 ///
-/// The code decides wherever it is known: EC2 sends `InsufficientInstanceCapacity` with status 500
-/// and `RequestLimitExceeded` with 503, and both are definite.
+/// A known code takes precedence over the status: EC2 sends `InsufficientInstanceCapacity` with
+/// status 500 and `RequestLimitExceeded` with 503, and both are definite.
 #[must_use]
 pub fn classify(code: Option<&str>, status: Option<u16>, message: &str) -> ErrorClass {
     let Some(code) = code else { return Ambiguous };
@@ -21,29 +22,29 @@ pub fn classify(code: Option<&str>, status: Option<u16>, message: &str) -> Error
         Some(429) => Throttle,
         Some(401 | 403) => Authorization,
         Some(408) | None => Ambiguous,
-        // The request did not pass EC2's checks.
+        // The request failed EC2's validation.
         Some(400..=499) => Configuration,
         Some(_) => Ambiguous,
     })
 }
 
-/// The class of an error that a fleet reports for one of its types and zones, inside an answer: no
-/// machine came of that part, unless EC2 itself failed.
+/// Returns the class of an error that a fleet reports for one of its types and zones in a
+/// successful response: that part launched no machine, unless EC2 itself failed.
 #[must_use]
 pub fn classify_part(code: Option<&str>, message: &str) -> ErrorClass {
     const REFUSED: u16 = 400;
     classify(code, Some(REFUSED), message)
 }
 
-/// Whether EC2 refuses a fleet because one type stands twice in one zone, in two subnets of it. Its
-/// sentence says neither: `The fleet configuration contains duplicate instance pools.`
+/// Returns whether EC2 rejects a fleet because it has one type twice in one zone, in two subnets.
+/// EC2's message mentions neither: `The fleet configuration contains duplicate instance pools.`
 /// Source: github-aws-runners/terraform-aws-github-runner#5297
 #[must_use]
 pub fn is_of_duplicate_pools(code: &str, message: &str) -> bool {
     code.starts_with("InvalidFleetConfig") && message.contains("duplicate instance pools")
 }
 
-/// What an operator can do about a code whose message names neither an action nor a resource.
+/// Returns advice for a code whose message names neither an action nor a resource.
 #[must_use]
 pub fn advice(code: &str) -> Option<&'static str> {
     code.ends_with("SsmAccessDenied").then_some(
@@ -53,7 +54,7 @@ pub fn advice(code: &str) -> Option<&'static str> {
     )
 }
 
-/// Codes that several problems share.
+/// Returns the class of a code that several problems share.
 fn by_message(code: &str, message: &str) -> Option<ErrorClass> {
     let is_offered_elsewhere =
         message.contains("not supported in your requested Availability Zone");
@@ -63,7 +64,7 @@ fn by_message(code: &str, message: &str) -> Option<ErrorClass> {
         {
             Some(Capacity)
         }
-        // A new profile is unknown to EC2 for seconds to minutes.
+        // EC2 does not see a new profile for seconds to minutes.
         "InvalidParameterValue" if message.contains("Invalid IAM Instance Profile") => {
             Some(Consistency)
         }
@@ -75,11 +76,12 @@ fn by_code(code: &str) -> Option<ErrorClass> {
     let named = NAMES.iter().find(|(_, codes)| codes.contains(&code));
     let (class, _) = named
         .or_else(|| FORMS.iter().find(|(_, forms)| forms.iter().any(|form| fits(code, form))))?;
-    // `SecurityGroupsPerInterfaceLimitExceeded`, say: the request itself asks for too much.
+    // For example `SecurityGroupsPerInterfaceLimitExceeded`: the request itself exceeds a limit.
     Some(if *class == Quota && is_per_resource(code) { Configuration } else { *class })
 }
 
-/// Whether a code has this form, in which `*` stands for any text, at its beginning and end only.
+/// Returns whether a code matches a form, in which `*` matches any text, only at the beginning and
+/// end.
 fn fits(code: &str, form: &str) -> bool {
     let text = form.trim_matches('*');
     match (form.starts_with('*'), form.ends_with('*')) {
@@ -90,7 +92,8 @@ fn fits(code: &str, form: &str) -> bool {
     }
 }
 
-/// Whether a limit is that of one resource, as its code says: `…Per` and the resource's name.
+/// Returns whether a limit is that of one resource, according to its code: `…Per` and the
+/// resource's name.
 fn is_per_resource(code: &str) -> bool {
     code.match_indices("Per").any(|(at, per)| {
         let of = &code[at + per.len()..];
@@ -99,13 +102,13 @@ fn is_per_resource(code: &str) -> bool {
     })
 }
 
-/// Codes whose form does not tell their class.
+/// Codes whose form does not determine their class.
 const NAMES: &[(ErrorClass, &[&str])] = &[
     (
         Throttle,
         &["RequestLimitExceeded", "TooManyRequestsException", "SlowDown", "ConcurrentTagAccess"],
     ),
-    // Not now, not here: another type, zone or market, or a later attempt, may succeed.
+    // Temporary or local: another type, zone or market, or a later attempt, may succeed.
     (
         Capacity,
         &[
@@ -122,8 +125,8 @@ const NAMES: &[(ErrorClass, &[&str])] = &[
             "ZonesMismatched",
             "SpotMaxPriceTooLow",
             "Unsupported",
-            // The account has never requested Spot, and we may not create the role that EC2 needs
-            // for it: no Spot, but perhaps On-Demand. Source: aws/karpenter-provider-aws#7998
+            // The account has never requested Spot, and Muster may not create the role that EC2
+            // needs for it: no Spot, but perhaps On-Demand. Source: aws/karpenter-provider-aws#7998
             "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
         ],
     ),
@@ -156,7 +159,7 @@ const NAMES: &[(ErrorClass, &[&str])] = &[
         Ambiguous,
         &["InternalFailure", "ServerInternal", "Unavailable", "RequestTimeout", "RetryableError"],
     ),
-    // They end like quotas, but the request itself is too large; no waiting helps.
+    // These look like quotas, but the request itself is too large; waiting does not help.
     (
         Configuration,
         &[
@@ -168,7 +171,7 @@ const NAMES: &[(ErrorClass, &[&str])] = &[
             "VolumeIOPSLimit",
         ],
     ),
-    // Nothing that a launch asks for.
+    // Codes of operations that a launch does not use.
     (
         Configuration,
         &[
@@ -201,8 +204,8 @@ const NAMES: &[(ErrorClass, &[&str])] = &[
     ),
 ];
 
-/// Families of codes, known and unknown ones; `*` stands for any text. The first that fits counts:
-/// `InvalidInterface.IpAddressLimitExceeded` is not about a quota.
+/// Families of codes, known and unknown; `*` matches any text. The first match counts:
+/// `InvalidInterface.IpAddressLimitExceeded` does not concern a quota.
 const FORMS: &[(ErrorClass, &[&str])] = &[
     (
         Authorization,

@@ -1,5 +1,5 @@
-//! EC2's words: markets, places, errors and what a quota counts. They depend on nothing but ids, so
-//! that every other room may use them.
+//! EC2 terms: markets, places, errors and quota buckets. They depend only on identifiers, so that
+//! every other module can use them.
 
 pub mod classify;
 
@@ -8,15 +8,27 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use strum::VariantArray as _;
 
+use self::classify::advice;
 use crate::ids::PoolName;
 
-/// EC2's purchasing option of one request.
+/// Maximum number of type and subnet combinations in a fleet request. AWS documents this limit for
+/// fleets of type `request` and `maintain`, and no limit for `instant`, which Muster uses.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
+pub const MAX_OVERRIDES: usize = 300;
+/// Maximum number of subnets in a request with requirements instead of types: EC2 counts the
+/// requirements of each override, and rejects a fifth.
+/// Source:
+/// docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-attribute-based-instance-type-selection.html;
+/// its message is in osbuild/osbuild-composer#3946
+pub const MAX_REQUIREMENTS: usize = 4;
+
+/// The purchasing option of a request to EC2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Market {
     /// Spot capacity.
     Spot,
-    /// On-demand capacity.
+    /// On-Demand capacity.
     OnDemand,
 }
 
@@ -29,28 +41,28 @@ impl std::fmt::Display for Market {
     }
 }
 
-/// What a machine is, by EC2's own answers. What none of them has told is not known.
+/// Type, zone and market of a machine, from EC2's own responses. Unreported values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Make {
-    /// `m7i.large`, say.
+    /// For example `m7i.large`.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Arc<str>>,
-    /// `us-east-1a`, say.
+    /// For example `us-east-1a`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Arc<str>>,
-    /// How it was bought.
+    /// The purchasing option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub market: Option<Market>,
 }
 
 impl Make {
-    /// Whether nothing is known.
+    /// Returns whether no value is known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
 
-    /// This, and what only the other one knows.
+    /// Returns this make, with unknown values taken from the other one.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         Self {
@@ -64,7 +76,7 @@ impl Make {
 /// One instance type in one subnet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Override {
-    /// For example `m7i.large`. Empty where the request has requirements instead.
+    /// For example `m7i.large`. Empty if the request has requirements instead.
     pub instance_type: Arc<str>,
     /// For example `subnet-0abc`.
     pub subnet: Arc<str>,
@@ -77,8 +89,7 @@ impl std::fmt::Display for Override {
     }
 }
 
-/// What a launch error means for the next step. [`classify`] maps EC2's error codes to these
-/// classes.
+/// How to react to a launch error. [`classify`] maps EC2's error codes to these classes.
 /// Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-errors.html
 #[derive(
     Clone,
@@ -95,71 +106,73 @@ impl std::fmt::Display for Override {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
-    /// Too many calls: the same again, later.
+    /// Too many calls: repeat the request later.
     Throttle,
-    /// No capacity for this type in this zone: definite, try others.
+    /// No capacity for this type in this zone. Definite: try others.
     Capacity,
-    /// An account quota is used up.
+    /// An account quota is exhausted.
     Quota,
-    /// The request is wrong: it fails until somebody changes the configuration.
+    /// The request is invalid: it fails until an operator changes the configuration.
     Configuration,
-    /// We may not.
+    /// Muster lacks a permission.
     Authorization,
-    /// Something just made is not visible yet.
+    /// A newly created resource is not visible yet.
     Consistency,
-    /// The token was used with other parameters.
+    /// The token was used with different parameters.
     Idempotency,
-    /// The machine cannot be terminated as it is (protection, state).
+    /// The machine cannot be terminated in its current state (protection, state).
     Blocked,
-    /// Nobody knows whether it happened: time-outs, resets, 5xx.
+    /// The outcome is unknown: time-outs, resets, 5xx.
     Ambiguous,
 }
 
 impl ErrorClass {
-    /// All of them.
+    /// All classes.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Whether the call certainly did not launch anything.
+    /// Returns whether the call definitely launched no machine.
     #[must_use]
     pub const fn is_definite(self) -> bool {
         !matches!(self, Self::Ambiguous | Self::Idempotency)
     }
 
-    /// Whether EC2 refuses what is asked for until somebody changes it.
+    /// Returns whether EC2 refuses the request until an operator changes the configuration.
     #[must_use]
     pub const fn is_refusal(self) -> bool {
         matches!(self, Self::Configuration | Self::Authorization)
     }
 }
 
-/// Why EC2 changed a machine's state, in its words.
+/// Why EC2 changed a machine's state, in EC2's words.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StateReason {
-    /// `Client.InternalError`, say.
+    /// For example `Client.InternalError`.
     pub code: String,
-    /// A sentence.
+    /// EC2's message.
     pub message: String,
 }
 
 impl StateReason {
-    /// As EC2 answers it: the message begins with the code again, `Client.InternalError:
-    /// Client error on launch`, which nobody wants to read twice.
+    /// Creates a reason from EC2's response. EC2's message repeats the code (`Client.InternalError:
+    /// Client error on launch`), which is removed.
     #[must_use]
     pub fn new(code: &str, message: &str) -> Self {
         let rest = message.strip_prefix(code).and_then(|rest| rest.strip_prefix(':'));
         Self { code: code.to_owned(), message: rest.unwrap_or(message).trim().to_owned() }
     }
 
-    /// The machine was shut down from within, as each of ours is in the end.
+    /// Returns whether the machine was shut down from within, which is how Muster's machines
+    /// normally end.
     #[must_use]
     pub fn is_own_shutdown(&self) -> bool {
         self.code == "Client.InstanceInitiatedShutdown"
     }
 }
 
-/// EC2 counts the vCPUs of some families together, on each market apart. A quota of another kind,
-/// of disks say, names no family: it is closed for the pool that met it.
+/// The families whose vCPUs EC2 counts in one quota, separately for each market. A quota of a
+/// different kind, such as of disks, names no family: it is closed only for the pool that exceeded
+/// it.
 /// Source: docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -184,13 +197,13 @@ pub enum Bucket {
     Trn,
     /// Memory.
     X,
-    /// No family that is known here: what one pool asks for.
+    /// No known family: the requests of one pool.
     Pool(PoolName),
 }
 
 impl Bucket {
-    /// The bucket of a type, by the letters that its name begins with. None where it is not known,
-    /// or EC2 chooses the type.
+    /// Returns the bucket of a type, from the letters at the start of its name. `None` if the
+    /// family is unknown or EC2 chooses the type.
     #[must_use]
     pub fn from_instance_type(instance_type: &str) -> Option<Self> {
         let family = instance_type.split(|letter: char| !letter.is_ascii_lowercase()).next()?;
@@ -223,47 +236,47 @@ impl std::fmt::Display for Bucket {
             Self::P => "P instances",
             Self::Trn => "Trn instances",
             Self::X => "X instances",
-            Self::Pool(pool) => return write!(f, "what pool {pool} asks for"),
+            Self::Pool(pool) => return write!(f, "the requests of pool {pool}"),
         })
     }
 }
 
-/// What EC2 refuses, and nobody asks for meanwhile.
+/// The scope of a refusal by EC2, within which no request is made meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CooldownScope {
-    /// Launch calls at all: EC2 throttles them.
+    /// All launch calls: EC2 throttles them.
     Calls,
-    /// A quota of the account is used up.
+    /// An account quota is exhausted.
     Quota {
-        /// On which market.
+        /// The market.
         market: Market,
-        /// Of what.
+        /// The quota's bucket.
         bucket: Bucket,
     },
-    /// A pool: EC2 refuses its requests, whatever they ask for.
+    /// A pool: EC2 refuses all its requests.
     Pool(PoolName),
     /// A type in a subnet.
     Place {
-        /// On which market.
+        /// The market.
         market: Market,
-        /// Type and subnet.
+        /// The type and subnet.
         place: Override,
-        /// For this pool alone: what EC2 refused is how it asks, or its machines may be of any
-        /// type. None: for all.
+        /// The pool, if the refusal applies only to it: EC2 refused how the pool requests machines,
+        /// or its machines may have any type. Otherwise it applies to all pools.
         pool: Option<PoolName>,
     },
-    /// A pool's launches on a market: nobody knows what became of the last ones.
+    /// A pool's launches on a market: the outcomes of the last ones are unknown.
     Unknown {
-        /// On which market.
+        /// The market.
         market: Market,
-        /// Of which pool.
+        /// The pool.
         pool: PoolName,
     },
 }
 
 impl CooldownScope {
-    /// The pool whose launches alone it closes.
+    /// Returns the pool, if the scope is limited to one.
     pub(crate) const fn pool(&self) -> Option<&PoolName> {
         match self {
             Self::Pool(pool) | Self::Unknown { pool, .. } => Some(pool),
@@ -280,11 +293,86 @@ impl std::fmt::Display for CooldownScope {
             Self::Quota { market, bucket } => {
                 write!(f, "the {market} quota of {bucket} is used up")
             }
-            Self::Pool(pool) => write!(f, "EC2 refuses the launches of pool {pool}"),
+            Self::Pool(pool) => write!(f, "EC2 refuses launches in pool {pool}"),
             Self::Place { market, place, .. } => write!(f, "no {market} capacity for {place}"),
             Self::Unknown { market, pool } => {
-                write!(f, "EC2 does not say what became of the {market} launches of pool {pool}")
+                write!(f, "EC2 does not report the outcome of the {market} launches of pool {pool}")
             }
         }
+    }
+}
+
+/// The processor architecture of a pool's machines. It is not sent to EC2: the image decides. It
+/// exists to reject a pool file whose instance types do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arch {
+    /// Intel and AMD.
+    X64,
+    /// Graviton.
+    Arm64,
+}
+
+impl Arch {
+    /// Returns the spelling in GitHub's labels and in the pool file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::X64 => "x64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
+    /// Returns the architecture of an instance type: the letters after the generation number
+    /// include `g` for Graviton.
+    /// Source: docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+    #[must_use]
+    pub fn of_type(instance_type: &str) -> Self {
+        let family = instance_type.split(['.', '-']).next().unwrap_or_default();
+        let behind = family
+            .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+            .trim_start_matches(|c: char| c.is_ascii_digit());
+        if family == "a1" || behind.contains('g') { Self::Arm64 } else { Self::X64 }
+    }
+}
+
+/// An error from EC2: class, code and message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LaunchError {
+    /// How to react to it.
+    pub class: ErrorClass,
+    /// EC2's code, for example `InsufficientInstanceCapacity`.
+    pub code: String,
+    /// EC2's message.
+    pub message: String,
+    /// The type and subnet affected. `None` if it affects the whole call.
+    pub place: Option<Override>,
+}
+
+impl LaunchError {
+    /// Creates an error of a whole call: EC2's message, with advice if the message alone is not
+    /// helpful.
+    #[must_use]
+    pub fn new(class: ErrorClass, code: impl Into<String>, message: impl Into<String>) -> Self {
+        let (code, mut message) = (code.into(), message.into());
+        if let Some(advice) = advice(&code) {
+            message = format!("{message} ({advice})");
+        }
+        Self { class, code, message, place: None }
+    }
+
+    /// Formats the place, if known, and EC2's message.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match &self.place {
+            Some(place) => format!("{place}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.sentence())
     }
 }

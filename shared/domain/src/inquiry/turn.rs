@@ -1,16 +1,15 @@
-//! Whose turn it is: repositories that are queried for queued jobs that GitHub never announced, one
-//! after the other.
+//! The rotation of repositories to query for queued jobs that GitHub never announced.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Entity, InstallationId};
 use crate::time::{Seconds, Time};
 
-/// Shortest time from the beginning of one round to that of the next: a few repositories are not
-/// queried every minute.
+/// Minimum interval between the starts of two rounds, so that a few repositories are not queried
+/// every minute.
 const ROUND: Seconds = Seconds(600);
 
-/// Where a page of repositories begins.
+/// A position in the list of repositories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// The installation whose repositories are listed.
@@ -19,35 +18,35 @@ pub struct Place {
     pub page: u32,
 }
 
-/// What a sweep does next.
+/// The next step of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing until the next round begins.
+    /// Wait until the next round.
     Wait,
-    /// List a page of repositories: the first one, or the one at this place.
+    /// List a page of repositories: the first one, or the one at this position.
     List(Option<Place>),
     /// Query a repository.
     Query,
 }
 
-/// The position in the list of repositories.
+/// The progress of a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Turn {
-    /// Repositories of the last page that were not queried yet, the next one last.
+    /// Repositories of the last page that were not queried yet, in reverse order.
     left: Vec<Entity>,
     /// Their installation.
     installation: Option<InstallationId>,
-    /// The next page; none at the end of a round.
+    /// The next page. `None` at the end of a round.
     next: Option<Place>,
     /// When this round began.
     began_at: Option<Time>,
 }
 
 impl Turn {
-    /// Returns what to do now. One step a sweep, so that none makes many calls.
+    /// Returns the next step. Each sweep makes one step, so that no sweep makes many calls.
     #[must_use]
     pub fn step(&self, now: Time) -> Step {
-        // A time in the future was written by a clock that was wrong.
+        // A time in the future was written by a wrong clock.
         let is_new = |at: Time| now >= at && !now.is_past(at, ROUND);
         if !self.left.is_empty() {
             Step::Query
@@ -58,7 +57,7 @@ impl Turn {
         }
     }
 
-    /// Notes a page that was listed: its repositories are queried next.
+    /// Records a listed page, whose repositories are queried next.
     pub fn listed(
         &mut self,
         mut repositories: Vec<Entity>,
@@ -73,7 +72,7 @@ impl Turn {
         (self.left, self.installation, self.next) = (repositories, installation, next);
     }
 
-    /// Takes the next repository that may be queried. Those before it lose their turn.
+    /// Takes the next repository that may be queried, and skips those before it.
     pub fn take(
         &mut self,
         may_be_queried: impl Fn(&Entity) -> bool,
@@ -99,7 +98,8 @@ mod tests {
         names.iter().map(|name| name.parse().expect("a repository")).collect()
     }
 
-    /// Sweeps once a minute. Each page: its repositories, and whether another one follows.
+    /// Simulates one sweep per minute. For each page: its repositories, and whether a next page
+    /// exists.
     fn sweeps(pages: &[(&[&str], bool)], minutes: i64, refused: &str) -> Vec<String> {
         let (mut turn, mut pages, mut done) = (Turn::default(), pages.iter().cycle(), Vec::new());
         for minute in 0..minutes {

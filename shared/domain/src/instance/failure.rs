@@ -1,19 +1,21 @@
-//! What the end of a machine says of the next one.
+//! Which ends of a machine suggest that the pool's next machine will fail too.
 
 use super::{DeleteReason, Instance, RunnerState, registration};
 
 impl Instance {
-    /// Why `next`, the record after this one, is that of a machine that served nothing, if it has
-    /// just become that: the next one may well end like it. EC2 takes back what it has announced
-    /// for its own reasons, what GitHub refuses is told of its owner, and a runner that was given a
-    /// job which its pool does not serve works.
+    /// Returns why this machine never ran a job, if the transition to `next` shows that: the next
+    /// machine will probably end the same way.
+    ///
+    /// Not counted: Spot interruptions that EC2 announced; refusals by GitHub, which are recorded
+    /// for their owner; and a runner that got a job which its pool does not serve, because such a
+    /// runner works.
     #[must_use]
     pub fn served_nothing(&self, next: &Self) -> Option<String> {
         let exit = next.runner.exit.as_ref();
         let is_refused = exit.is_some_and(|exit| exit.refused.is_some() || exit.foreign.is_some());
-        // How its agent ended proves nothing but that its version was refused: `run.sh` ends with 0
-        // for a taken session or a crash as well (actions/runner, run-helper.sh.template). But no job
-        // runs untold: a start that was not reported fails.
+        // The agent's exit code proves only whether its version was refused: `run.sh` also exits
+        // with 0 after a session conflict or a crash (actions/runner, run-helper.sh.template). But
+        // no job runs unreported: a job start fails if it cannot be reported.
         if is_refused || self.spot_notice_at.is_some() || self.runner.has_taken_job() {
             return None;
         }
@@ -27,7 +29,7 @@ impl Instance {
         Some(next.with_last_words(&why))
     }
 
-    /// What has just become of it, before a job reached it.
+    /// Returns how the machine ended before any job reached it, if it just did.
     fn ended_for_nothing(&self, next: &Self, ended: &str) -> Option<String> {
         let exit = next.runner.exit.as_ref();
         if next.passed_over && !self.passed_over {
@@ -48,10 +50,11 @@ impl Instance {
                 if let Some(why) = next.refused_agent() {
                     return Some(why);
                 }
-                let what = "its machine ended before its runner was there";
+                let what = "its machine ended before its runner started";
                 // An error that was known before did not cause this end.
-                let told = next.last_error.as_ref().filter(|_| next.last_error != self.last_error);
-                Some(match told {
+                let new_error =
+                    next.last_error.as_ref().filter(|_| next.last_error != self.last_error);
+                Some(match new_error {
                     Some(fault) => format!("{what}: {}: {}", fault.code, fault.message),
                     None => what.to_owned(),
                 })

@@ -1,34 +1,35 @@
-//! The machine of a failed job, which its pool may keep for somebody's look.
+//! Keeps the machine of a failed job for inspection, if its pool is configured to.
 //!
-//! The agent has ended by then, so no job can come to it. The machine asks what to do when it tells
-//! its end, and GitHub's word for the job's end may be on its way yet. Whatever it does then, the
-//! record has a time at which it is ended from here.
+//! The agent has ended by then, so the machine cannot get a job. The machine asks what to do when
+//! it reports its agent's end, and GitHub's `completed` event may arrive later. In every case the
+//! record contains the time at which Muster ends the machine.
 
 use super::{Instance, State};
 use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 
-/// How long GitHub's word is waited for: it comes within seconds. Less than the machine has to shut
-/// itself down, so that a machine that waits is not ended for that.
+/// How long to wait for GitHub's `completed` event, which normally arrives within seconds. Less
+/// than the time that a machine has to shut down, so that a waiting machine is not terminated for
+/// it.
 const HEARD_WITHIN: Seconds = Seconds(60);
-/// How often the machine asks.
+/// Interval at which the machine asks again.
 const ASKS_EVERY: Seconds = Seconds(5);
 
-/// What a machine does after its agent's end.
+/// What a machine does after its agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum AfterEnd {
-    /// It shuts down.
+    /// Shut down.
     ShutsDown,
-    /// GitHub has not said yet how the job ended: it asks again after that time.
+    /// GitHub has not reported the job's conclusion yet: ask again after this time.
     Asks(Seconds),
-    /// It shuts down after that time, and lets people look until then.
+    /// Stay up for inspection, and shut down after this time.
     Stays(Seconds),
 }
 
 impl Instance {
-    /// What its machine does, which has told its agent's end. Asked again it answers the rest of the
-    /// same time.
+    /// Returns what the machine does after reporting its agent's end. Repeated calls return the
+    /// remainder of one period, not a new one.
     pub fn after_end(&mut self, pool: Option<&Pool>, now: Time) -> AfterEnd {
         let Some((until, ended)) = pool.and_then(|pool| self.may_be_kept_until(pool)) else {
             return AfterEnd::ShutsDown;
@@ -42,13 +43,13 @@ impl Instance {
         }
         if self.kept_until != Some(until) {
             self.kept_until = Some(until);
-            self.tell(now, format!("its job failed: kept for a look until {until}"));
+            self.tell(now, format!("its job failed: kept for inspection until {until}"));
         }
         AfterEnd::Stays(until.since(now))
     }
 
-    /// Until when, and when its agent ended; none where nothing is to be seen, or somebody wants it
-    /// gone.
+    /// Returns until when the machine can be kept and when its agent ended. `None` if no job failed
+    /// or the machine is being deleted.
     fn may_be_kept_until(&self, pool: &Pool) -> Option<(Time, Time)> {
         let exit = self.runner.exit.as_ref()?;
         let is_wanted = self.state == State::Running
@@ -76,7 +77,7 @@ mod tests {
         Pool { keep_failed_seconds: Seconds(900), ..pool() }
     }
 
-    /// Its agent ended at 200, and GitHub has said how its job did.
+    /// An instance whose agent ended at 200 and whose job's conclusion is known.
     fn ended(failed: Option<bool>) -> Instance {
         active().with(|i| {
             i.runner_ended(Some(0), None, at(200), &timings());
@@ -91,7 +92,7 @@ mod tests {
         let mut failed = ended(Some(true));
         assert_eq!(failed.after_end(Some(&keeping()), at(202)), AfterEnd::Stays(Seconds(898)));
         assert_eq!(failed.kept_until, Some(at(1100)));
-        // Asked again, and also when the pool keeps for longer by then.
+        // Repeated requests, even after the pool's period was extended, keep the first deadline.
         let longer = Pool { keep_failed_seconds: Seconds(7200), ..keeping() };
         assert_eq!(failed.after_end(Some(&longer), at(302)), AfterEnd::Stays(Seconds(798)));
         assert_eq!(failed.after_end(Some(&keeping()), at(1100)), AfterEnd::ShutsDown);

@@ -1,32 +1,32 @@
-//! What a machine said last: the log that a failed boot reports, or the end of its console where it
-//! could report nothing. No route, no endpoint, a wrong image: only the console tells those.
+//! The last output of a machine: the log of a failed boot, or the end of its console if it could
+//! not report. A missing route or endpoint and a wrong image show up only on the console.
 
 use super::Instance;
 
-/// Longest text that is kept of a console, bytes. As much as of the log of a failed boot.
+/// Maximum length of stored console text, in bytes. Equal to that of a failed boot's log.
 const MAX_KEPT: usize = 4096;
-/// So many characters in a row may be a credential, as in the log of a failed boot
-/// (`infra/machine/machine.py`).
+/// Minimum length of a run of characters that is redacted as a possible credential, as in the log
+/// of a failed boot (`infra/machine/machine.py`).
 const SECRET: usize = 32;
-/// How much of it stands in a sentence.
+/// Maximum number of log lines quoted in a sentence.
 const LINES: usize = 3;
-/// See [`LINES`].
+/// Maximum characters of each quoted line.
 const MAX_LINE: usize = 160;
 
 impl Instance {
-    /// Keeps the end of its console. Nothing is worth nothing.
+    /// Stores the end of the console output. Blank output is dropped.
     pub(crate) fn keep_console(&mut self, output: &str) {
         self.console = Some(console_text(output)).filter(|kept| !kept.trim().is_empty());
     }
 
-    /// What its machine said before it failed, the newest last.
+    /// Iterates over the last lines that the machine logged, oldest first.
     pub fn last_words(&self) -> impl Iterator<Item = &str> {
         let log = self.runner.exit.as_ref().and_then(|exit| exit.log.as_deref());
-        let said = log.or(self.console.as_deref()).unwrap_or_default();
-        said.lines().map(str::trim).filter(|line| !line.is_empty())
+        let text = log.or(self.console.as_deref()).unwrap_or_default();
+        text.lines().map(str::trim).filter(|line| !line.is_empty())
     }
 
-    /// The last of it, as a part of a sentence.
+    /// Appends the last lines to a sentence.
     pub(super) fn with_last_words(&self, what: &str) -> String {
         let lines: Vec<&str> = self.last_words().collect();
         let last = &lines[lines.len().saturating_sub(LINES)..];
@@ -37,11 +37,11 @@ impl Instance {
             .iter()
             .map(|line| format!("\"{}\"", line.chars().take(MAX_LINE).collect::<String>()))
             .collect();
-        format!("{what}; it said last: {}", quoted.join(", "))
+        format!("{what}; last log lines: {}", quoted.join(", "))
     }
 }
 
-/// Printable text without anything that could be a credential, and of that the end.
+/// Returns the end of the output as printable text, with possible credentials redacted.
 #[must_use]
 pub fn console_text(output: &str) -> String {
     let (mut kept, mut word) = (String::new(), String::new());
@@ -52,7 +52,7 @@ pub fn console_text(output: &str) -> String {
     let mut rest = output.chars().peekable();
     while let Some(next) = rest.next() {
         if next == '\u{1b}' && rest.peek() == Some(&'[') {
-            // A colour or a place on the screen, up to its letter.
+            // A terminal escape sequence (colour or cursor movement), up to its final letter.
             let _ = rest.by_ref().take(16).find(char::is_ascii_alphabetic);
         } else if next.is_ascii_alphanumeric() || "+/=_-".contains(next) {
             word.push(next);
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(silent.with_last_words("it ended"), "it ended");
         let mute = booting().with(|i| i.keep_console("one\ntwo\n\n three \nfour\n"));
         assert_eq!(mute.last_words().collect::<Vec<_>>(), ["one", "two", "three", "four"]);
-        let told = "it ended; it said last: \"two\", \"three\", \"four\"";
+        let told = "it ended; last log lines: \"two\", \"three\", \"four\"";
         assert_eq!(mute.with_last_words("it ended"), told);
         let told = boot_failed().with(|i| i.keep_console("console"));
         assert_eq!(told.last_words().collect::<Vec<_>>(), ["no disk"]);

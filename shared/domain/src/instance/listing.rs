@@ -1,55 +1,55 @@
-//! Where a live instance stands in the listing of its pool.
+//! The position of a live instance in its pool's listing.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Instance, RunnerState, State};
 use crate::time::Time;
 
-/// What somebody looks for among the live instances of a pool, in the order of the listing.
+/// The group of a live instance in its pool's listing, in the listing's order.
 ///
-/// A slot that waits for its next launch attempt may be free supply as well. The groups are sorted
-/// so that both of its groups are one range: `Free` and `FreeRetry` are what could take a job,
-/// `FreeRetry` and `Retry` what waits for a launch.
+/// A slot that waits for its next launch attempt can also be free supply. The order makes both
+/// queries a single range: `Free` and `FreeRetry` can take a job, `FreeRetry` and `Retry` wait for
+/// a launch attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// On its way out.
+    /// Being deleted.
     Ending,
-    /// Could take a job, has taken one that GitHub has not told yet, or idled for so long that it is
-    /// marked: a launch pass is to see all of them.
+    /// Can take a job, has taken one that GitHub has not reported yet, or is marked for delete
+    /// because it idled too long: a launch pass must see all of them.
     Free,
-    /// Could take a job, and waits for its next launch attempt.
+    /// Can take a job and waits for its next launch attempt.
     FreeRetry,
     /// Waits for its next launch attempt.
     Retry,
-    /// Is meant for a job, and on its way to a runner that listens.
+    /// Meant for a job; its runner does not listen yet.
     Starting,
-    /// All others: runners with a job, and those that a job is meant for.
+    /// All others: runners with a job, and those meant for a job.
     Taken,
 }
 
 impl Group {
-    /// All of them.
+    /// All groups.
     pub const ALL: [Self; 6] =
         [Self::Ending, Self::Free, Self::FreeRetry, Self::Retry, Self::Starting, Self::Taken];
 }
 
-/// How many live instances of a pool are in each group.
+/// Number of live instances of a pool in each group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups {
-    /// On their way out.
+    /// Instances being deleted.
     pub ending: usize,
-    /// Could take a job.
+    /// Instances that can take a job.
     pub free: usize,
-    /// Wait for their next launch attempt.
+    /// Instances that wait for their next launch attempt.
     pub retrying: usize,
-    /// On their way to a runner that listens, for a job.
+    /// Instances meant for a job whose runners do not listen yet.
     pub starting: usize,
-    /// With a job, or meant for one.
+    /// Instances with a job, or meant for one.
     pub taken: usize,
 }
 
 impl Groups {
-    /// Counts instances of a group.
+    /// Adds a number of instances to a group.
     pub const fn add(&mut self, group: Group, count: usize) {
         let counted = match group {
             Group::Ending => &mut self.ending,
@@ -63,8 +63,8 @@ impl Groups {
 }
 
 impl Instance {
-    /// The group, and what orders it there: among those on their way out who was marked first, else
-    /// who is older.
+    /// Returns the group and the sort key within it: for instances being deleted the time of the
+    /// mark, otherwise the creation time.
     #[must_use]
     pub fn listed_in(&self) -> (Group, Time) {
         let is_free = self.is_free_supply() || self.has_untold_job() || self.may_be_kept();

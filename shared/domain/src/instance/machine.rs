@@ -1,20 +1,20 @@
-//! Changes of an instance's machine side: launch, binding, the way out.
+//! Changes of an instance's machine side: launch, binding and deletion.
 
-use super::record::{DeleteMark, DeleteReason, ErrorDetail, Order, Waiting};
+use super::record::{DeleteMark, DeleteReason, Order, Waiting};
 use super::{Instance, LAUNCH_ATTEMPTS, QUOTA_ATTEMPTS, State};
 use crate::backoff;
-use crate::ec2::{ErrorClass, Make, StateReason};
+use crate::ec2::{ErrorClass, LaunchError, Make, StateReason};
 use crate::ids::{LaunchId, MachineId};
-use crate::launch::LaunchError;
+use crate::provider::ErrorDetail;
 use crate::time::Time;
 use crate::timings::Timings;
 
-/// What [`Instance::ended_by_ec2`] calls it.
+/// The operation name that [`Instance::ended_by_ec2`] records.
 const MACHINES_END: &str = "the machine's end";
 
 impl Instance {
-    /// Binds a machine to the slot, once. Also after a delete was ordered: a late launch answer
-    /// must never drop a machine.
+    /// Binds a machine to the slot, once. Also allowed after a delete was ordered: the machine of a
+    /// late launch response must never be lost.
     pub fn bind(&mut self, machine: MachineId, now: Time, timings: &Timings) {
         assert!(self.machine.is_none(), "instance {} has a machine already", self.name);
         assert!(self.state.is_live(), "instance {} is deleted", self.name);
@@ -31,17 +31,18 @@ impl Instance {
         }
     }
 
-    /// EC2 says what the machine is. Its first word stays: a machine does not change.
-    pub(crate) fn note_make(&mut self, make: &Make) {
+    /// Records the machine's make from EC2's description. The first value is kept: a machine does
+    /// not change.
+    pub(crate) fn record_make(&mut self, make: &Make) {
         self.make = self.make.or(make);
     }
 
-    /// Notes when EC2 says that the machine ended: the earliest of its events and its description.
-    pub(crate) fn note_end(&mut self, at: Time) {
+    /// Records when the machine ended: the earliest time from EC2's events and its description.
+    pub(crate) fn record_end(&mut self, at: Time) {
         self.ended_at = Some(self.ended_at.map_or(at, |known| known.min(at)));
     }
 
-    /// Whether a machine of `launch` may be bound to it.
+    /// Returns whether a machine of `launch` can be bound to this slot.
     #[must_use]
     pub fn is_free_slot_of(&self, launch: &LaunchId) -> bool {
         self.state.is_live()
@@ -50,20 +51,21 @@ impl Instance {
             && self.launch == *launch
     }
 
-    /// EC2 certainly launched nothing for this slot: wait for the next attempt, or give up.
+    /// Handles a definite launch failure for this slot: schedules the next attempt, or moves to
+    /// `error` after the last one.
     pub fn launch_failed(&mut self, error: &LaunchError, now: Time, timings: &Timings) {
         if self.state != State::Creating {
             return;
         }
-        let says_nothing_of_the_request = match error.class {
-            // Nothing was tried.
+        let is_uncounted = match error.class {
+            // Throttled: no launch was attempted.
             ErrorClass::Throttle => true,
-            // There is room again with the next machine that ends. Counted at first, for what the
-            // pool does after a refusal.
+            // Capacity returns when one of our machines ends. The first of these refusals still
+            // count as attempts, because the pool's fallback depends on them.
             ErrorClass::Quota => self.attempts >= QUOTA_ATTEMPTS,
             _ => false,
         };
-        if !says_nothing_of_the_request {
+        if !is_uncounted {
             self.attempts += 1;
         }
         self.refused = Some(error.class);
@@ -82,21 +84,21 @@ impl Instance {
         }
     }
 
-    /// Whether the wait before the slot's next launch attempt is over. Not the due time: that one
-    /// also moves when somebody is asked to launch.
+    /// Returns whether the wait before the slot's next launch attempt is over. This differs from
+    /// the due time, which also moves when a launch pass is requested.
     #[must_use]
     pub fn is_retry_due(&self, now: Time, timings: &Timings) -> bool {
         self.retry_at(timings).is_some_and(|at| at <= now)
     }
 
-    /// When that wait is over, of a slot that waits.
+    /// Returns when that wait ends, if the slot is waiting.
     #[must_use]
     pub fn retry_at(&self, timings: &Timings) -> Option<Time> {
         let waits = self.state == State::PendingCreate;
         waits.then(|| self.since + backoff::launch_wait(self.attempts, timings))
     }
 
-    /// Joins the slot to a new launch.
+    /// Adds the slot to a new launch.
     pub fn relaunch(&mut self, launch: LaunchId, now: Time, timings: &Timings) {
         self.move_to(State::Creating, now, &format!("attempt {}", self.attempts + 1));
         self.launch = launch;
@@ -104,8 +106,8 @@ impl Instance {
         self.due_at = Some(now + timings.creating_lease_seconds);
     }
 
-    /// Sets the delete mark: from here on it gets no configuration and no claim, and, by some
-    /// marks, no job.
+    /// Sets the delete mark: from now on the instance gets no configuration and no claim and, for
+    /// some reasons, no job.
     pub fn set_mark(&mut self, reason: DeleteReason, now: Time) {
         if self.mark.is_none() {
             self.tell(now, format!("marked for delete: {}", reason.as_str()));
@@ -123,38 +125,38 @@ impl Instance {
         }
     }
 
-    /// EC2 announced that it takes the machine back. Told once, however often it is announced.
+    /// Records EC2's announcement of a Spot interruption. A repeated announcement has no effect.
     pub fn spot_notice(&mut self, now: Time) {
         if self.spot_notice_at.is_none() {
             self.spot_notice_at = Some(now);
-            self.tell(now, "EC2 takes the machine back (spot notice)".to_owned());
+            self.tell(now, "EC2 announced a Spot interruption".to_owned());
         }
     }
 
-    /// Takes the mark back: evidence against the delete came up. Only while nothing irreversible
-    /// was done, that is before the row left `running`.
+    /// Removes the mark because of evidence against the delete. Only valid before anything
+    /// irreversible was done, that is, while the state is `running`.
     pub fn clear_mark(&mut self, now: Time, why: &str) {
         if self.mark.take().is_some() {
             self.tell(now, format!("delete mark cleared: {why}"));
         }
     }
 
-    /// Takes the mark back for a claim, which is the change of the record.
+    /// Removes the mark because of a new claim, which is written in this change.
     pub(crate) fn keep_for_a_job(&mut self, now: Time) {
         if self.mark.take().is_some() {
             self.tell(now, "delete mark cleared: a job needs it".to_owned());
         }
     }
 
-    /// Changes the mark's evidence.
+    /// Updates the mark's evidence.
     pub fn update_mark(&mut self, change: impl FnOnce(&mut DeleteMark)) {
         if let Some(mark) = &mut self.mark {
             change(mark);
         }
     }
 
-    /// Records an operator's order and moves on the way out. Allowed in every live state; a no-op
-    /// for `deleted`.
+    /// Records an operator's delete order and starts the deletion. Allowed in every live state;
+    /// does nothing in `deleted`.
     pub fn order_delete(&mut self, order: &Order, now: Time) {
         if !self.state.is_live() {
             return;
@@ -172,17 +174,17 @@ impl Instance {
         self.due_at = Some(now);
     }
 
-    /// Starts the way out. The claim ends here and not at its end: EC2 or GitHub may hold that up
-    /// for hours, and the job must not wait for it.
+    /// Starts the deletion. The claim ends now rather than with the instance: EC2 or GitHub can
+    /// delay that for hours, and the job must not wait for it.
     pub fn to_pending_delete(&mut self, reason: DeleteReason, now: Time) {
         self.set_mark(reason, now);
         let why = self.mark.as_ref().map_or("", |mark| mark.reason.as_str());
-        self.clear_claim(now, "on its way out");
+        self.clear_claim(now, "being deleted");
         self.move_to(State::PendingDelete, now, why);
         self.due_at = Some(now);
     }
 
-    /// EC2 has ended the machine, or somebody through it, and says why.
+    /// Records EC2's reason for the machine's end, which EC2 or another AWS user caused.
     pub fn ended_by_ec2(&mut self, why: &StateReason, now: Time) {
         self.tell(now, format!("EC2: {}: {}", why.code, why.message));
         self.last_error = Some(ErrorDetail {
@@ -193,20 +195,21 @@ impl Instance {
         });
     }
 
-    /// EC2's code for why the machine has ended, where it was not the machine itself.
+    /// Returns EC2's code for the machine's end, unless the machine ended itself.
     pub(crate) fn ended_by(&self) -> Option<&str> {
         let last = self.last_error.as_ref().filter(|error| error.operation == MACHINES_END);
         last.map(|error| error.code.as_str())
     }
 
-    /// The graceful stop says go: terminate next, under a lease.
+    /// Moves to `deleting` after the graceful stop: terminate next, under a lease.
     pub fn to_deleting(&mut self, now: Time, why: &str, timings: &Timings) {
         self.move_to(State::Deleting, now, why);
         self.update_mark(|mark| mark.waiting = None);
         self.due_at = Some(now + timings.deleting_lease_seconds);
     }
 
-    /// EC2 refused or failed: back to the way out, one attempt more, and wait.
+    /// Handles a failed TerminateInstances: returns to the pending delete state, counts the attempt
+    /// and schedules the next.
     pub fn terminate_failed(&mut self, fault: ErrorDetail, now: Time, timings: &Timings) {
         self.attempts += 1;
         let why = format!("attempt {} failed: {}: {}", self.attempts, fault.code, fault.message);
@@ -221,22 +224,22 @@ impl Instance {
         self.due_at = Some(now + wait);
     }
 
-    /// A job became known after the end was decided and before EC2 acted: back to the way out,
-    /// where it is waited for.
+    /// Returns to the graceful stop because a job was discovered after the end was decided and
+    /// before EC2 acted. The stop then waits for that job.
     pub fn back_to_stop(&mut self, now: Time) {
         self.leave_deleting(now, "a job runs after all");
         self.due_at = Some(now);
     }
 
-    /// Back to the way out by which it came. The table alone would let these calls start a delete
-    /// as well.
+    /// Returns to the pending delete state that the instance came from. The assertion matters: the
+    /// transition table alone would also let these calls start a delete.
     fn leave_deleting(&mut self, now: Time, why: &str) {
         assert!(self.state == State::Deleting, "instance {} is {}", self.name, self.state);
         let to = if self.is_forced() { State::PendingForceDelete } else { State::PendingDelete };
         self.move_to(to, now, why);
     }
 
-    /// The end. The claim ends as well; the job it stood for is released in the same commit.
+    /// Ends the record. The claim ends as well; its job is released in this commit.
     pub fn to_deleted(&mut self, now: Time, why: &str) {
         self.clear_claim(now, "instance deleted");
         self.move_to(State::Deleted, now, why);

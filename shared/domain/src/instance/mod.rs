@@ -21,8 +21,7 @@ pub use self::last_words::console_text;
 pub use self::listing::{Group, Groups};
 pub use self::phases::{Ages, Pace, Phase, Phases, paces};
 pub use self::record::{
-    DeleteMark, DeleteReason, ErrorDetail, Event, Exit, JobTitle, Order, Runner, StartedJob,
-    Waiting,
+    DeleteMark, DeleteReason, Event, Exit, JobTitle, Order, Runner, StartedJob, Waiting,
 };
 pub use self::registration::FailedRegistration;
 pub use self::runner::{ReportError, Start, StartReport};
@@ -36,37 +35,37 @@ use crate::ids::{
 };
 use crate::pool::Pool;
 use crate::pool::limits::Scope;
+use crate::provider::ErrorDetail;
 use crate::text::first;
 use crate::time::Time;
 use crate::timings::Timings;
 
-/// How many events a record keeps; older ones are in the logs.
+/// Maximum number of events in a record; older ones are only in the logs.
 const MAX_EVENTS: usize = 30;
 
-/// Longest line of the story, characters: some quote others.
+/// Maximum length of an event, in characters: some events quote external text.
 const MAX_EVENT: usize = 1200;
 
-/// How many names of an ended instance GitHub is asked for.
+/// Maximum number of an ended instance's runner names to look up at GitHub.
 const MAX_NAMES_LEFT: usize = 5;
 
-/// How many of them are counted where a quota is used up: after two a slot has asked on each
-/// market.
+/// Number of quota refusals that count as launch attempts: after two, a slot has tried each market.
 const QUOTA_ATTEMPTS: u32 = 2;
-/// How many launch attempts a slot gets.
+/// Maximum number of launch attempts of a slot.
 pub const LAUNCH_ATTEMPTS: u32 = 5;
 
-/// What a launch plans for one slot.
+/// The plan for one slot of a launch.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// The record's key.
+    /// The instance record's key.
     pub name: InstanceName,
-    /// The pool it counts against.
+    /// The pool that counts it.
     pub pool: PoolName,
-    /// Where its runner will be registered.
+    /// Where to register its runner.
     pub entity: Entity,
     /// The App installation to use.
     pub installation: Option<InstallationId>,
-    /// The launch it belongs to.
+    /// The launch that includes it.
     pub launch: LaunchId,
     /// The job it is launched for.
     pub claim: Option<JobKey>,
@@ -74,91 +73,94 @@ pub struct Slot {
 
 /// The record of an instance.
 ///
-/// `state` is private: it changes through the functions of this module alone, and those follow
+/// `state` is private: only the functions of this module change it, and they follow
 /// [`TRANSITIONS`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Instance {
-    /// Version of the record's form.
+    /// The record's schema version.
     pub schema: u16,
-    /// The key.
+    /// The record's key.
     pub name: InstanceName,
     state: State,
     since: Time,
-    /// When the record was made.
+    /// When the record was created.
     pub created_at: Time,
-    /// The pool it counts against.
+    /// The pool that counts it.
     pub pool: PoolName,
     /// Where its runner is registered.
     pub entity: Entity,
     /// The App installation to use.
     pub installation: Option<InstallationId>,
-    /// When it joined the launch that it belongs to, where that is not its first.
+    /// When it joined its current launch, if that is not its first.
     pub relaunched_at: Option<Time>,
-    /// The launch that its machine comes from.
+    /// The launch that its machine belongs to.
     pub launch: LaunchId,
-    /// The version of that launch's template, where it is known.
+    /// The version of that launch's template, if known.
     pub template_version: Option<Arc<str>>,
-    /// The id of the role that its machine signs with; none for the stack's.
+    /// The ID of the role that its machine signs with. `None` means the stack's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Arc<str>>,
-    /// The counters of limits that it is counted in, beside its pool's.
+    /// The limit counters that include it, in addition to its pool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted_in: Vec<Scope>,
     /// The pool's generation at that launch.
     pub pool_generation: u64,
-    /// Launched to find out whether a failure lasts: its success is reported at once.
+    /// Whether it was launched to test if a failure persists. Its success is then reported
+    /// immediately.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_probe: bool,
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
-    /// What the machine is.
+    /// Instance type, zone and market of the machine.
     #[serde(default, skip_serializing_if = "Make::is_unknown")]
     pub make: Make,
-    /// It was bought for a job: it had a claim when it came.
+    /// Whether it had a claim when its machine launched, so that the machine was bought for a job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bought_for_job: bool,
-    /// When it stopped costing, by EC2's own event: the earliest that was told.
+    /// When the machine stopped costing money: the earliest end that EC2 reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
-    /// When its machine got how far since then.
+    /// When its machine reached each boot phase.
     #[serde(default, skip_serializing_if = "Phases::is_empty")]
     pub phases: Phases,
     claim: Option<JobKey>,
-    /// When the present claim was made.
+    /// When the current claim was made.
     pub claimed_at: Option<Time>,
-    /// It sat idle beside the queued job that it claimed: GitHub does not give it such jobs.
+    /// Whether it idled while the job that it claimed stayed queued: GitHub does not assign it such
+    /// jobs.
     pub passed_over: bool,
     /// The runner on the machine.
     pub runner: Runner,
-    /// Registrations of its runner that failed since the last success.
+    /// Failed attempts to register its runner since the last success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unregistered: Option<FailedRegistration>,
     mark: Option<DeleteMark>,
     order: Option<Order>,
-    /// Failed launch attempts; after binding, failed terminations.
+    /// Number of failed launch attempts; after binding, of failed terminations.
     pub attempts: u32,
-    /// What the last refusal of a launch was.
+    /// The class of the last launch refusal.
     pub refused: Option<ErrorClass>,
-    /// The last error of a provider.
+    /// The last error from EC2 or GitHub.
     pub last_error: Option<ErrorDetail>,
-    /// EC2 does not know the machine, since when and until which look.
+    /// The period in which EC2 has denied knowing the machine.
     pub absence: Option<Absence>,
-    /// When EC2 announced that it takes the machine back.
+    /// When EC2 announced a Spot interruption.
     pub spot_notice_at: Option<Time>,
-    /// Until when its machine is kept for a look: its job failed, and its pool wants that.
+    /// Until when its machine is kept for inspection, because its job failed and its pool asks for
+    /// that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_until: Option<Time>,
-    /// The end of its console, of a machine whose runner was never there.
+    /// The end of the console output, for a machine whose runner never came up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub console: Option<String>,
     due_at: Option<Time>,
     wake: Option<u64>,
-    /// Newest last.
+    /// The events, newest last.
     pub events: Arc<Vec<Event>>,
 }
 
-/// So that a rule takes plain records and stored ones.
+/// Lets rules accept both plain and stored records.
 impl AsRef<Self> for Instance {
     fn as_ref(&self) -> &Self {
         self
@@ -166,8 +168,8 @@ impl AsRef<Self> for Instance {
 }
 
 impl Instance {
-    /// A new slot of a launch that is being committed. It passes through `pending_create`: the
-    /// commit that makes the record is the one that leases the launch to the caller.
+    /// Creates the record of a new slot in a launch that is being committed. It passes through
+    /// `pending_create`: the commit that creates the record also leases the launch to the caller.
     #[must_use]
     pub fn planned(slot: Slot, now: Time, timings: &Timings) -> Self {
         let claimed_at = slot.claim.map(|_| now);
@@ -239,104 +241,106 @@ impl Instance {
         instance
     }
 
-    /// When its launch began: a machine cannot be older. The record may be, by hours, if EC2 had no
-    /// capacity.
+    /// Returns when its launch began; its machine cannot be older. The record can be hours older if
+    /// EC2 had no capacity.
     #[must_use]
     pub fn launched_at(&self) -> Time {
         self.relaunched_at.unwrap_or(self.created_at)
     }
 
-    /// Where it is in its life.
+    /// Returns the state.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Since when it is in this state.
+    /// Returns when it entered this state.
     #[must_use]
     pub const fn since(&self) -> Time {
         self.since
     }
 
-    /// The machine bound to it.
+    /// Returns the bound machine.
     #[must_use]
     pub const fn machine(&self) -> Option<&MachineId> {
         self.machine.as_ref()
     }
 
-    /// The job it claims.
+    /// Returns the job that it claims.
     #[must_use]
     pub const fn claim(&self) -> Option<JobKey> {
         self.claim
     }
 
-    /// The delete mark.
+    /// Returns the delete mark.
     #[must_use]
     pub const fn mark(&self) -> Option<&DeleteMark> {
         self.mark.as_ref()
     }
 
-    /// The operator's order.
+    /// Returns the operator's order.
     #[must_use]
     pub const fn order(&self) -> Option<&Order> {
         self.order.as_ref()
     }
 
-    /// When a pass must look at it again. Every live record has such a time.
+    /// Returns when the next pass is due. Every live record has such a time.
     #[must_use]
     pub const fn due_at(&self) -> Option<Time> {
         self.due_at
     }
 
-    /// The nonce of the one message that may hide itself for this row, so that wake-up chains never
-    /// multiply.
+    /// Returns the nonce of the one message that may re-delay itself for this record. This keeps
+    /// wake-up chains from multiplying.
     #[must_use]
     pub const fn wake_nonce(&self) -> Option<u64> {
         self.wake
     }
 
-    /// Gives the right to hide to another message, or to none.
+    /// Sets which message may re-delay itself, if any.
     pub fn set_wake(&mut self, nonce: Option<u64>) {
         if self.wake != nonce {
             self.wake = nonce;
         }
     }
 
-    /// The name of its newest registration.
+    /// Returns the name of its newest registration.
     #[must_use]
     pub fn runner_name(&self) -> String {
         crate::ids::runner_name(&self.name, self.runner.n)
     }
 
-    /// Ordered with force.
+    /// Returns whether its delete was ordered with force.
     #[must_use]
     pub fn is_forced(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order.force)
     }
 
-    /// Ordered to kill a running job, or older than its pool allows: the only two that skip the
-    /// kill gate with a job on the machine.
+    /// Returns whether a running job may be killed: an operator ordered that, or the machine
+    /// exceeds its pool's maximum lifetime. Only then can a machine with a job skip the kill gate.
     #[must_use]
     pub fn may_kill_job(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order.kill_running_job)
             || self.mark.as_ref().is_some_and(|mark| mark.reason == DeleteReason::MaxLifetime)
     }
 
-    /// Who ends a running job, and why: whoever ordered it, or the machine's age.
+    /// Returns who kills the running job and why: the operator who ordered it, or Muster because of
+    /// the machine's age.
     #[must_use]
     pub fn killer(&self) -> (&str, &str) {
         let order = self.order.as_ref().filter(|order| order.kill_running_job);
         order.map_or(("muster", "max lifetime"), |order| (&order.by, &order.reason))
     }
 
-    /// Could take a job that has no claim yet.
+    /// Returns whether it can take a job that has no claim yet.
     #[must_use]
     pub fn is_free_supply(&self) -> bool {
         self.claim.is_none() && self.may_take_a_job()
     }
 
-    /// Could still take a job, its own or another. While EC2 denies its machine no job is to wait
-    /// for it: that the machine is gone takes long to be certain.
+    /// Returns whether it can still take a job, its claimed one or any other. While EC2 denies
+    /// knowing its machine, no job should wait for it, because confirming the machine's end takes
+    /// long.
     #[must_use]
     pub(crate) fn may_take_a_job(&self) -> bool {
         self.state.is_serving()
@@ -349,17 +353,17 @@ impl Instance {
             && !self.runner.has_taken_job()
     }
 
-    /// One of the free runners that its pool wants idle: registered where its runners belong now,
-    /// and launched as its machines are now.
+    /// Returns whether it counts towards the idle runners that its pool keeps: free, registered at
+    /// the pool's current entity, and launched with its current machine configuration.
     #[must_use]
     pub fn is_kept_idle_by(&self, pool: &Pool) -> bool {
         self.is_free_supply()
-            && pool.entity.as_ref() == Some(&self.entity)
+            && pool.entity.as_ref().is_some_and(|entity| entity.same_as(&self.entity))
             && !self.is_outdated(pool)
     }
 
-    /// Marked because it was idle for long, and nothing is decided: GitHub gives it a job as
-    /// before, and another machine for that job would come in vain.
+    /// Returns whether it is marked only for idling too long. GitHub can still give it a job, and a
+    /// new machine for that job would be wasted.
     #[must_use]
     pub fn may_be_kept(&self) -> bool {
         self.state == State::Running
@@ -367,7 +371,7 @@ impl Instance {
             && Self { mark: None, ..self.clone() }.is_free_supply()
     }
 
-    /// Its hook has reported a job, and GitHub has not said which one. No claim says so either.
+    /// Returns whether its hook reported a job that no claim or GitHub event identifies yet.
     #[must_use]
     pub fn has_untold_job(&self) -> bool {
         self.state.is_serving()
@@ -379,10 +383,9 @@ impl Instance {
             && self.runner.github_completed_at.is_none()
     }
 
-    /// The names under which GitHub may still show an instance that has ended. A runner that ran a
-    /// job is removed by GitHub itself with the job's end, and only then: one whose agent ended
-    /// without a job stays, offline, for a day. An earlier name is one whose registration was never
-    /// answered.
+    /// Returns the runner names that GitHub may still show for an ended instance. GitHub removes a
+    /// runner on its own only when its job ends; a runner whose agent ended without a job stays,
+    /// offline, for a day. Earlier names belong to registrations whose responses were lost.
     #[must_use]
     pub fn names_left(&self) -> Vec<String> {
         let deregistered = self.mark.as_ref().is_some_and(|mark| mark.deregistered);
@@ -395,15 +398,15 @@ impl Instance {
             .collect()
     }
 
-    /// What it is launched from, and for: the pool as it stands now.
+    /// Records the pool configuration that it is launched from.
     pub fn launched_from(&mut self, pool: &Pool) {
         self.template_version = Some(pool.launch_template_version.clone());
         self.role = pool.machine_role().cloned();
         self.pool_generation = pool.generation;
     }
 
-    /// Launched from another version of the launch template than its pool has now, or before the
-    /// pool's machines were said to be something else; or its pool serves no job any more.
+    /// Returns whether its machine no longer matches its pool: a different launch template version,
+    /// a generation before the last change of machines, or a pool that is disabled or removed.
     #[must_use]
     pub fn is_outdated(&self, pool: &Pool) -> bool {
         let version = &pool.launch_template_version;
@@ -435,7 +438,7 @@ impl Instance {
         }
     }
 
-    /// Makes the next pass due at this time, if it is due later. A row that is not due stays so.
+    /// Makes the next pass due at this time, if it is due later. Has no effect if no pass is due.
     pub(crate) fn bring_due_forward(&mut self, at: Time) {
         self.due_at = self.due_at.map(|due| due.min(at));
     }
@@ -445,7 +448,7 @@ impl Instance {
         self.due_at = Some(self.due_at.map_or(at, |due| due.min(at)));
     }
 
-    /// Adds a line to the story.
+    /// Adds an event.
     pub fn tell(&mut self, at: Time, what: String) {
         let events = Arc::make_mut(&mut self.events);
         events.push(Event { at, what: first(&what, MAX_EVENT).into() });
@@ -454,11 +457,11 @@ impl Instance {
         }
     }
 
-    /// The one place where `state` is written.
+    /// Changes the state. All writes of `state` go through this function.
     fn move_to(&mut self, to: State, now: Time, why: &str) {
         assert!(
             self.state.may_become(to),
-            "instance {}: {} may not become {to} ({why})",
+            "instance {}: {} cannot become {to} ({why})",
             self.name,
             self.state
         );

@@ -1,11 +1,11 @@
-//! How far a machine has come, and how long machines take for it.
+//! Boot phases of machines, and statistics of how long each takes.
 
 use serde::{Deserialize, Serialize};
 
 use super::Instance;
 use crate::time::{Seconds, Time};
 
-/// A moment on the way from a plan to a job, in order.
+/// A point between plan and job, in order.
 #[derive(
     Clone,
     Copy,
@@ -23,51 +23,51 @@ use crate::time::{Seconds, Time};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Phase {
-    /// Its slot stands on record.
+    /// Its slot is recorded.
     Planned,
     /// EC2's machine is bound to it.
     Launched,
-    /// The machine's kernel began.
+    /// The machine's kernel started.
     Running,
-    /// The machine is up: its supervisor began.
+    /// The machine is up: its supervisor started.
     Booted,
-    /// The machine is prepared: the agent is there.
+    /// The machine is prepared: the agent is installed.
     Prepared,
-    /// GitHub was asked for the registration that is on record.
+    /// GitHub was asked for the registration that is recorded.
     Registered,
     /// The agent runs, as its supervisor reports.
     Started,
-    /// The hook reports its job's start.
+    /// The hook reported the start of its job.
     Job,
 }
 
 impl Phase {
-    /// All that come after the plan, in order.
+    /// Returns all phases after the plan, in order.
     #[must_use]
     pub fn after_plan() -> &'static [Self] {
         &<Self as strum::VariantArray>::VARIANTS[1..]
     }
 
-    /// The word in tables and answers.
+    /// Returns the name used in tables and responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// How long ago a machine got how far, in milliseconds, as it tells with its request. A span needs
-/// no clock that is right.
+/// How long ago a machine reached each phase, in milliseconds, as its request reports. Durations do
+/// not depend on a correct clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ages {
-    /// Since its kernel began.
+    /// Time since its kernel started.
     pub running: Option<u32>,
-    /// Since its supervisor began.
+    /// Time since its supervisor started.
     pub booted: Option<u32>,
-    /// Since the agent has been there.
+    /// Time since the agent was installed.
     pub prepared: Option<u32>,
 }
 
-/// When an instance got how far, each the first time, where no other field of the record says so.
+/// When an instance first reached each phase, for phases that no other field records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Phases {
     running: Option<Time>,
@@ -78,7 +78,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Whether it has none.
+    /// Returns whether no phase is recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -94,9 +94,9 @@ impl Phases {
 }
 
 impl Instance {
-    /// Its machine asks for a configuration, and tells how it came so far.
+    /// Records the phases that the machine reports with its request for a configuration.
     pub fn came_up(&mut self, ages: Ages, now: Time) {
-        // Nothing of it was before its launch, whatever its machine counts.
+        // No phase precedes the launch, even if the machine reports so.
         let earliest = self.launched_at();
         let before = |age: Option<u32>| {
             age.map(|age| Time::from_millis(now.as_millis() - i64::from(age)).max(earliest))
@@ -107,15 +107,16 @@ impl Instance {
         *prepared = prepared.or(before(ages.prepared));
     }
 
-    /// How long its machine took until its agent listened, in milliseconds; none before that.
+    /// Returns how long the machine took from binding until its agent listened, in milliseconds.
+    /// `None` before that.
     #[must_use]
     pub fn start_time(&self) -> Option<u32> {
         let millis = self.phases.started?.as_millis() - self.bound_at?.as_millis();
         Some(u32::try_from(millis.max(0)).unwrap_or(u32::MAX))
     }
 
-    /// When it got how far, as far as that is known, in the order of the phases. An answer of EC2
-    /// that was lost binds a machine that has been running for a while.
+    /// Returns the known phases with their times, in order. If EC2's launch response was lost, the
+    /// machine ran for a while before it was bound.
     #[must_use]
     pub fn phases(&self) -> Vec<(Phase, Time)> {
         let Phases { running, booted, prepared, registered, started } = &self.phases;
@@ -133,24 +134,24 @@ impl Instance {
     }
 }
 
-/// How long machines took to get to a phase.
+/// Statistics of the time that machines took to reach a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
     /// The phase.
     pub phase: Phase,
-    /// How many machines got there.
+    /// Number of machines that reached it.
     pub machines: usize,
-    /// Half of them took no longer since the phase before that is known of them.
+    /// Median time since the previous known phase.
     pub p50_seconds: Seconds,
-    /// Nineteen of twenty took no longer.
+    /// 95th percentile of that time.
     pub p95_seconds: Seconds,
-    /// Half of them took no longer since their plan.
+    /// Median time since the plan.
     pub p50_since_planned_seconds: Seconds,
-    /// Nineteen of twenty took no longer.
+    /// 95th percentile of that time.
     pub p95_since_planned_seconds: Seconds,
 }
 
-/// The paces of these instances, phase by phase. One that no machine reached is left out.
+/// Returns the statistics of each phase. Omits phases that no machine reached.
 #[must_use]
 pub fn paces<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> Vec<Pace> {
     let lives: Vec<Vec<(Phase, Time)>> =
@@ -176,7 +177,8 @@ pub fn paces<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> Vec<Pace>
     <Phase as strum::VariantArray>::VARIANTS.iter().filter_map(pace).collect()
 }
 
-/// The smallest of the values that at least so many of a hundred do not exceed.
+/// Returns the smallest value that at least `percent` of the values do not exceed. Sorts the
+/// values.
 fn quantile(values: &mut [Seconds], percent: usize) -> Option<Seconds> {
     values.sort_unstable();
     let rank = (values.len() * percent).div_ceil(100).max(1);

@@ -7,73 +7,74 @@ use serde::{Deserialize, Serialize};
 use super::state::RunnerState;
 use crate::agent::AgentInUse;
 use crate::ids::{JobKey, RunnerId};
+use crate::provider::ErrorDetail;
 use crate::time::Time;
 
-/// Why an instance is on its way out.
+/// Why an instance is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum DeleteReason {
-    /// Somebody asked for it; who and why stand in the order.
+    /// An operator ordered it; the order has the name and the reason.
     Ordered,
     /// The runner ended after its job, or without one.
     RunnerEnded,
-    /// GitHub says the job completed and the machine never reported its end.
+    /// GitHub reports that the job completed, and the machine never reported its end.
     JobCompleted,
     /// The runner did not report its start before the boot deadline.
     BootTimeout,
     /// No job came.
     Idle,
-    /// No job needs the slot any more and no machine was launched for it.
+    /// No job needs the slot, and no machine was launched for it.
     NotNeeded,
     /// The launch failed.
     LaunchFailed,
-    /// EC2 says that the machine is gone.
+    /// EC2 reports that the machine is gone.
     MachineGone,
-    /// EC2 says that the machine was stopped; an ephemeral machine is never started again.
+    /// EC2 reports that the machine was stopped; an ephemeral machine is never restarted.
     MachineStopped,
-    /// The machine is older than its pool allows.
+    /// The machine exceeds its pool's maximum lifetime.
     MaxLifetime,
-    /// Still without a job at half of the pool's longest life: a job that came now could be cut
-    /// short by it.
+    /// Still without a job at half of the pool's maximum lifetime, which could cut short a job that
+    /// starts now.
     Retired,
-    /// GitHub has no registration of an idle runner any more, or its agent is not connected: no job
-    /// can reach it.
+    /// GitHub no longer has the registration of an idle runner, or its agent is not connected: no
+    /// job can reach it.
     Unreachable,
-    /// EC2 has announced that it takes the machine back.
+    /// EC2 announced a Spot interruption.
     SpotNotice,
-    /// Not what its pool says now: see [`super::Instance::is_outdated`].
+    /// The machine no longer matches its pool: see [`super::Instance::is_outdated`].
     Outdated,
 }
 
 impl DeleteReason {
-    /// The word in tables, logs and answers.
+    /// Returns the name used in tables, logs and responses.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         self.into()
     }
 }
 
-/// An operator's delete order. Orders only gain flags: a later plain delete does not take force
-/// back.
+/// An operator's delete order. Orders only gain flags: a later plain delete does not withdraw
+/// force.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
     /// When it was first given.
     pub at: Time,
-    /// Who gave it, as the caller says.
+    /// Who gave it, as the caller reported.
     pub by: String,
     /// Why, in the operator's words.
     pub reason: String,
-    /// Provider errors do not hold the delete up.
+    /// Whether the delete proceeds despite errors from EC2 and GitHub.
     pub force: bool,
-    /// 401 and 403 from GitHub do not hold the delete up.
+    /// Whether the delete proceeds despite 401 and 403 responses from GitHub.
     pub bypass_github_unauthorized: bool,
-    /// A running job is killed.
+    /// Whether to kill a running job.
     pub kill_running_job: bool,
 }
 
 impl Order {
-    /// Its reason and all that it was to overrule, for the audit trail.
+    /// Formats the reason and the flags, for the audit log.
     #[must_use]
     pub fn told(&self) -> String {
         let flags = [
@@ -89,13 +90,14 @@ impl Order {
         }
     }
 
-    /// This order with the flags of a later one added.
+    /// Returns this order with the flags of a later one added.
     #[must_use]
     pub fn joined(&self, later: &Self) -> Self {
         let stronger = (later.force && !self.force)
             || (later.kill_running_job && !self.kill_running_job)
             || (later.bypass_github_unauthorized && !self.bypass_github_unauthorized);
-        // The clock of force starts with force, and the name on it is of the one who forced.
+        // The time limit of a forced delete starts when force was ordered, and the order names the
+        // operator who ordered it.
         let base = if stronger { later } else { self };
         Self {
             force: self.force || later.force,
@@ -107,13 +109,13 @@ impl Order {
     }
 }
 
-/// What holds a delete up.
+/// What a delete is waiting for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Waiting {
-    /// A configuration call may still be in flight.
+    /// A configuration request may still be in flight.
     Registering,
-    /// The runner's own hook, or GitHub's event, says that a job runs.
+    /// The runner's own hook, or GitHub's event, reports a running job.
     JobRunning,
     /// GitHub refused to remove a busy runner (422).
     Busy,
@@ -121,36 +123,36 @@ pub enum Waiting {
     SecondRead,
     /// GitHub's rate limit.
     RateLimited,
-    /// GitHub refuses our credentials.
+    /// GitHub rejects the App's credentials.
     Unauthorized,
     /// GitHub does not answer.
     GithubUnavailable,
-    /// EC2 has not answered the launch yet: there may be a machine.
+    /// EC2 has not answered the launch request yet: there may be a machine.
     LaunchOpen,
-    /// EC2 refused or failed; the error stands in `last_error`.
+    /// EC2 refused or failed; the error is in `last_error`.
     Provider,
-    /// EC2 does not know the machine; looks for twenty minutes must confirm it.
+    /// EC2 does not know the machine; checks over twenty minutes must confirm it.
     Absent,
-    /// An operator has switched deletes off.
+    /// An operator has paused deletes.
     SwitchedOff,
 }
 
 impl Waiting {
-    /// What it is, in short.
+    /// Returns a short phrase that completes "waits for …".
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Registering => "GitHub's answer to its registration",
             Self::JobRunning => "the end of its job",
-            Self::Busy => "the end of its job, says GitHub",
-            Self::SecondRead => "a second look",
+            Self::Busy => "the end of its job, according to GitHub",
+            Self::SecondRead => "a second check",
             Self::RateLimited => "GitHub's rate limit",
             Self::Unauthorized => "access to GitHub",
             Self::GithubUnavailable => "GitHub, which does not answer",
             Self::LaunchOpen => "EC2's answer to its launch",
             Self::Provider => "EC2, which refuses or fails",
             Self::Absent => "EC2 to confirm that there is no machine",
-            Self::SwitchedOff => "deletes to be switched on",
+            Self::SwitchedOff => "deletes to be resumed",
         }
     }
 }
@@ -158,29 +160,31 @@ impl Waiting {
 /// The delete mark and the evidence gathered since it was set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeleteMark {
-    /// Since when.
+    /// When it was set.
     pub at: Time,
-    /// Why.
+    /// Why it was set.
     pub reason: DeleteReason,
-    /// First of an unbroken row of "not busy" reads.
+    /// The first of an unbroken series of "not busy" reads.
     pub not_busy_since: Option<Time>,
-    /// The kill gate was passed; it is not asked again.
+    /// Whether the kill gate was passed; it is then not evaluated again.
     pub gate_passed: bool,
-    /// GitHub is asked to remove the registration and has not refused: no job may start until it
-    /// has. Until then the call belongs to the pass that makes it.
+    /// The lease of a request to GitHub to remove the registration. Until the lease ends, the call
+    /// belongs to the pass that makes it, and no job may start until GitHub has refused.
     pub removing_until: Option<Time>,
-    /// GitHub has no registration of this runner any more.
+    /// Whether GitHub no longer has the registration of this runner.
     pub deregistered: bool,
     /// What the delete waits for right now.
     pub waiting: Option<Waiting>,
-    /// Calls to GitHub in a row that brought no answer.
+    /// Consecutive calls to GitHub without an answer.
     pub silences: u32,
-    /// GitHub is told, and the audit trail if a job runs, that the end does not wait for a job.
+    /// Whether GitHub, and the audit log if a job runs, were notified that the end does not wait
+    /// for a job.
     pub kill_told: bool,
 }
 
 impl DeleteMark {
-    /// No job may start any more: somebody wants the machine gone, EC2 takes it, or it is too old.
+    /// Returns whether no job may start: an operator wants the machine gone, EC2 is reclaiming it,
+    /// or it is too old.
     #[must_use]
     pub const fn refuses_jobs(&self) -> bool {
         matches!(
@@ -197,31 +201,31 @@ pub struct StartedJob {
     pub at: Time,
     /// `owner/repo`.
     pub repository: String,
-    /// The workflow run.
+    /// The ID of the workflow run.
     pub run: u64,
     /// The job's name.
     pub name: String,
     /// When the hook reported the end.
     pub completed_at: Option<Time>,
-    /// When GitHub's word for its end was taken, since the machine has said nothing of it.
+    /// When GitHub's report of the end was accepted in place of the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_off_at: Option<Time>,
 }
 
 impl StartedJob {
-    /// It runs, as far as the machine has told.
+    /// Returns whether it is still running, according to the machine.
     #[must_use]
     pub const fn is_under_way(&self) -> bool {
         self.completed_at.is_none() && self.written_off_at.is_none()
     }
 }
 
-/// Which job it is, in GitHub's words.
+/// The name of a job at GitHub.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobTitle {
     /// `owner/repo`.
     pub repository: Arc<str>,
-    /// Its name, as the workflow's author wrote it.
+    /// The job's name, as the workflow's author wrote it.
     pub name: Arc<str>,
 }
 
@@ -230,20 +234,20 @@ pub struct JobTitle {
 pub struct Exit {
     /// When it was reported.
     pub at: Time,
-    /// The agent's exit code; none when it never started.
+    /// The agent's exit code. `None` if the agent never started.
     pub code: Option<i32>,
     /// The last log lines of a failed boot.
     pub log: Option<String>,
-    /// GitHub's refusal of its configuration, where the machine was sent away for that.
+    /// GitHub's refusal of its configuration, if the machine was shut down for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<ErrorDetail>,
-    /// The job that it was given and may not run: which, and why.
+    /// The job that it was given but must not run, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<String>,
 }
 
 impl Exit {
-    /// An end of which nothing more is known.
+    /// Creates an exit without details.
     pub(super) const fn at(at: Time) -> Self {
         Self { at, code: None, log: None, refused: None, foreign: None }
     }
@@ -252,62 +256,43 @@ impl Exit {
 /// The runner side of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Runner {
-    /// Where it is.
+    /// The state.
     pub state: RunnerState,
-    /// Since when.
+    /// When it entered this state.
     pub since: Time,
-    /// How many configurations were asked of GitHub; the newest registration is `<instance>-<n>`.
+    /// Number of configurations requested from GitHub; the newest registration is `<instance>-<n>`.
     pub n: u32,
-    /// Since when the call for configuration `n` has been out without an answer on record.
+    /// When the request for configuration `n` was sent, while its response is not recorded.
     pub asking_since: Option<Time>,
     /// The registration of configuration `n`.
     pub id: Option<RunnerId>,
-    /// The agent that its machine runs, where it has told.
+    /// The agent that its machine runs, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentInUse>,
-    /// The job its hook reported.
+    /// The job that its hook reported.
     pub started: Option<StartedJob>,
-    /// The job that GitHub's event says it took and has not completed.
+    /// The job that, according to GitHub's event, it took and has not completed.
     pub github_job: Option<JobKey>,
-    /// The job that it ran or runs, by GitHub's event alone: a job can tell as its machine what it
-    /// likes. Kept for good.
+    /// The job that it ran or runs, according to GitHub's event only: a job can make its machine
+    /// report anything. Never cleared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<JobKey>,
-    /// Which one that is, by the same event: who lists machines reads no jobs for it.
+    /// The name of that job, from that event, so that listing machines does not read job records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_title: Option<JobTitle>,
-    /// When GitHub said `completed` for the job it took.
+    /// When GitHub reported `completed` for the job it took.
     pub github_completed_at: Option<Time>,
-    /// GitHub says that this job failed.
+    /// Whether GitHub reported that this job failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// The end of the agent.
+    /// How the agent ended.
     pub exit: Option<Exit>,
 }
 
-/// An error worth keeping.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ErrorDetail {
-    /// When it happened.
-    pub at: Time,
-    /// What was tried.
-    pub operation: String,
-    /// The other side's code.
-    pub code: String,
-    /// The other side's sentence.
-    pub message: String,
-}
-
-impl std::fmt::Display for ErrorDetail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}: {}", self.operation, self.code, self.message)
-    }
-}
-
-/// One line of an instance's story.
+/// One entry of an instance's history.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub at: Time,
     /// What happened, in a sentence.
     pub what: Arc<str>,

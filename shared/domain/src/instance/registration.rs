@@ -1,32 +1,33 @@
-//! Registrations of a machine's runner that failed, in words for operators.
+//! Failed registrations of a machine's runner, and their explanation for operators.
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorDetail, Instance};
+use super::Instance;
 use crate::app::{NOT_INSTALLED, is_before_github};
+use crate::provider::ErrorDetail;
 use crate::text::first;
 use crate::time::Time;
 
-/// Longest message that a record keeps, characters.
+/// Maximum length of a recorded message, in characters.
 const MAX_MESSAGE: usize = 300;
-/// Code of an error that is a rate limit of GitHub's.
+/// The code of an error caused by a GitHub rate limit.
 pub const RATE_LIMIT: &str = "rate-limit";
-/// Code of an error that is a runner name in use.
+/// The code of an error caused by a runner name that is in use.
 pub const NAME_TAKEN: &str = "409";
 
-/// Attempts in a row to register a runner that failed.
+/// A series of failed attempts to register a runner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FailedRegistration {
-    /// When the first of them failed.
+    /// When the first attempt failed.
     pub since: Time,
-    /// How many failed.
+    /// Number of failed attempts.
     pub tries: u32,
-    /// The error of the last one.
+    /// The error of the last attempt.
     pub last: ErrorDetail,
 }
 
 impl FailedRegistration {
-    /// Returns what operators read, without its full stop.
+    /// Formats the failure for operators, without a final full stop.
     #[must_use]
     pub fn sentence(&self, now: Time) -> String {
         let Self { since, tries, last } = self;
@@ -48,14 +49,14 @@ impl Instance {
     }
 }
 
-/// Returns the error with a message that a record can hold.
+/// Returns the error with its message cut to the maximum length of a record.
 #[must_use]
 pub fn bounded(error: &ErrorDetail) -> ErrorDetail {
     let message = first(error.message.trim(), MAX_MESSAGE).to_owned();
     ErrorDetail { message, ..error.clone() }
 }
 
-/// Returns who failed and how: the service, its status and its message.
+/// Formats who failed and how: the service, its status and its message.
 #[must_use]
 pub fn cause(error: &ErrorDetail) -> String {
     let ErrorDetail { operation, code, message, .. } = error;
@@ -65,22 +66,22 @@ pub fn cause(error: &ErrorDetail) -> String {
         "get-installation" => "the request for the App's installation",
         other => other,
     };
-    let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let suffix = if message.is_empty() { String::new() } else { format!(": {message}") };
     if is_before_github(code) || code == NOT_INSTALLED {
         return message.clone();
     }
     match code.as_str() {
-        RATE_LIMIT => format!("GitHub limits the rate of registrations{said}"),
+        RATE_LIMIT => format!("GitHub limits the rate of registrations{suffix}"),
         status if status.parse::<u16>().is_ok() => {
-            format!("GitHub answers {status} to {call}{said}")
+            format!("GitHub answers {status} to {call}{suffix}")
         }
-        "refused" => format!("GitHub refuses the connection for {call}{said}"),
-        "unreadable" => format!("GitHub's answer to {call} cannot be read{said}"),
-        _ => format!("GitHub does not answer {call}{said}"),
+        "refused" => format!("GitHub refuses the connection for {call}{suffix}"),
+        "unreadable" => format!("GitHub's answer to {call} cannot be read{suffix}"),
+        _ => format!("GitHub does not answer {call}{suffix}"),
     }
 }
 
-/// Returns what to do about it.
+/// Returns the recommended fix.
 fn remedy(error: &ErrorDetail) -> &'static str {
     match error.code.as_str() {
         code if is_before_github(code) => "muster doctor shows the fix",

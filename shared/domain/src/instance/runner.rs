@@ -1,76 +1,77 @@
 //! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
 
-use super::record::{DeleteMark, ErrorDetail, Exit, JobTitle, Runner, StartedJob};
+use super::record::{DeleteMark, Exit, JobTitle, Runner, StartedJob};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::agent::{AgentInUse, AgentOffer, AgentVersion, TOO_OLD};
 use crate::ids::{JobKey, RunnerId};
 use crate::pool::{Mismatch, Pool};
+use crate::provider::ErrorDetail;
 use crate::text::first;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
-/// How often a machine asks before GitHub's refusal is believed. What was made a moment ago, a
-/// repository or a runner group, is not known everywhere at GitHub yet: three times, 15 seconds
-/// apart, give it half a minute.
+/// Number of requests after which a refusal by GitHub is final. A new repository or runner group
+/// takes time to propagate at GitHub; three requests, 15 seconds apart, allow half a minute.
 const REFUSAL_BELIEVED: u32 = 3;
 
-/// How old GitHub's `completed` must be until it counts without a word of the machine. Alone it
-/// proves nothing (actions/runner #4492), and a machine that works tells its job's end in seconds.
-/// GitHub itself takes no result of that job any more.
+/// Age at which GitHub's `completed` counts without a report of the machine. Alone it proves
+/// nothing (actions/runner #4492), and a working machine reports its job's end within seconds. By
+/// that time GitHub no longer accepts a result of the job.
 const BELIEVED_AFTER: Seconds = Seconds(3600);
 
-/// Why a machine's request is refused. Each means that the machine must shut down or fail the job.
+/// Why a machine's request is refused. In each case the machine must shut down or fail the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReportError {
-    /// The instance is marked for delete or on its way out.
+    /// The instance is marked for delete or being deleted.
     #[error("this runner is being deleted")]
     Draining,
-    /// The runner was configured and has started: a second agent must not come up.
+    /// The runner was configured and has started: a second agent must not start.
     #[error("this machine's runner has started already")]
     AlreadyStarted,
     /// The runner's agent has ended.
     #[error("this machine's runner has ended already")]
     Ended,
-    /// The report is of an earlier registration.
-    #[error("the report is of another registration")]
+    /// The report comes from an earlier registration.
+    #[error("the report is for a different registration")]
     OtherRegistration,
-    /// GitHub gave it a job that its pool does not serve.
+    /// GitHub gave the runner a job that its pool does not serve.
     #[error("this runner's pool does not serve the job's repository")]
     ForeignJob,
 }
 
-/// What a job's start is answered, unless it is refused.
+/// The response to a job's start, unless it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Start {
-    /// It stands on record: the job may start.
+    /// The start is recorded: the job may run.
     Accepted,
-    /// GitHub is asked to remove the runner and has not answered. It keeps a runner with a job
-    /// (422), and removes one without (204): its answer decides, and the hook asks again.
+    /// A request to remove the runner is in flight. GitHub keeps a runner with a job (422) and
+    /// removes one without (204), so its response decides; the hook asks again.
     Undecided,
-    /// Its pool does not serve the repository: the runner ends without having run the job.
+    /// Its pool does not serve the repository: the runner ends without running the job.
     Foreign,
 }
 
-/// What the job-started hook tells.
+/// The contents of the job-started hook's report.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StartReport {
     /// `owner/repo`.
     pub repository: String,
-    /// Whether it is private; none where the hook did not find out.
+    /// Whether the repository is private. `None` if the hook could not find out.
     pub private: Option<bool>,
-    /// The workflow run.
+    /// The ID of the workflow run.
     pub run: u64,
     /// The job's name.
     pub name: String,
 }
 
 impl StartReport {
-    /// Longest name of a repository and of a job that is kept, characters. GitHub's own are shorter.
+    /// Maximum stored length of repository and job names, in characters. GitHub's own limits are
+    /// lower.
     const MAX_NAME: usize = 200;
 
-    /// A report as a machine sends it: no longer than a record can hold.
+    /// Creates a report from a machine's request, with names cut to the maximum length.
     #[must_use]
     pub fn new(repository: &str, private: Option<bool>, run: u64, name: &str) -> Self {
         let short = |text| first(text, Self::MAX_NAME).to_owned();
@@ -79,20 +80,22 @@ impl StartReport {
 }
 
 impl Runner {
-    /// A job was seen on it, by its hook or by GitHub's event, whether it has ended or not.
+    /// Returns whether its hook or GitHub's event reported a job on it, running or ended.
     #[must_use]
     pub const fn has_taken_job(&self) -> bool {
         self.started.is_some() || self.github_job.is_some() || self.github_completed_at.is_some()
     }
 
-    /// No configuration has reached the machine: one is handed out only after its registration is
-    /// on record, and no call is out. So no job can run there, whatever GitHub shows.
+    /// Returns whether no configuration has reached the machine: a configuration is handed out only
+    /// after its registration is recorded, and no request is in flight. So no job can run there,
+    /// regardless of what GitHub shows.
     #[must_use]
     pub const fn is_without_configuration(&self) -> bool {
         self.id.is_none() && self.asking_since.is_none()
     }
 
-    /// A job runs on it: the hook reported a start without an end, or GitHub a job in progress.
+    /// Returns whether a job runs on it: the hook reported a start without an end, or GitHub
+    /// reported a job in progress.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.exit.is_none()
@@ -100,8 +103,8 @@ impl Runner {
                 || self.github_job.is_some())
     }
 
-    /// Since when GitHub has called the job over that runs here as far as the machine has told, and
-    /// from when on GitHub's word alone counts.
+    /// Returns when GitHub reported the end of a job that is still running according to the
+    /// machine, and when GitHub's report alone will count.
     #[must_use]
     pub fn called_over(&self) -> Option<(Time, Time)> {
         let job = self.started.as_ref().filter(|job| job.is_under_way() && self.exit.is_none())?;
@@ -118,12 +121,12 @@ impl Runner {
 }
 
 impl Instance {
-    /// Counts a configuration call before it is made. Its answer may be lost: the next call has
-    /// another name, since GitHub refuses a name that is taken (409). Returns the registration to
-    /// remove, if the one before is known.
+    /// Counts a configuration request before it is sent. Its response may be lost, so the next
+    /// request uses a new name: GitHub rejects a name that is in use (409). Returns the previous
+    /// registration, if known, for removal.
     ///
     /// # Errors
-    /// When no configuration may be handed out.
+    /// If no configuration may be handed out.
     pub fn ask_configuration(&mut self, now: Time) -> Result<Option<RunnerId>, ReportError> {
         if self.mark.is_some() || !matches!(self.state, State::Creating | State::Running) {
             return Err(ReportError::Draining);
@@ -139,13 +142,12 @@ impl Instance {
         let earlier = self.runner.id.take();
         self.runner.n += 1;
         self.runner.asking_since = Some(now);
-        self.tell(now, format!("configuration {} asked of GitHub", self.runner.n));
+        self.tell(now, format!("configuration {} requested from GitHub", self.runner.n));
         Ok(earlier)
     }
 
-    /// Whether a request for a configuration was held up, and the machine has asked again
-    /// meanwhile: it waits for this one no more, and may run what the later one was answered.
-    /// `begun`: when the request came.
+    /// Returns whether this request for a configuration, which arrived at `begun`, was overtaken:
+    /// the machine has repeated the request meanwhile and may already use the later response.
     #[must_use]
     pub fn is_overtaken(&self, begun: Time) -> bool {
         let Runner { asking_since, id, state, since, .. } = &self.runner;
@@ -153,20 +155,20 @@ impl Instance {
         asking_since.is_some_and(|asked| begun < asked) || (answered && begun < *since)
     }
 
-    /// GitHub answered the configuration call that was made at `now`.
+    /// Records GitHub's response to the configuration request of time `now`.
     pub fn configured(&mut self, id: RunnerId, now: Time) {
         self.runner.id = Some(id);
         self.runner.asking_since = None;
         self.unregistered = None;
         self.runner.state = RunnerState::Installing;
-        // Also when it is not the first answer.
+        // Set for repeated responses too.
         self.runner.since = now;
         self.phases.registers(now);
         let name = self.runner_name();
         self.tell(now, format!("registered as {name} (runner {id})"));
     }
 
-    /// What its machine runs: its image's own agent, or what it takes in that one's place.
+    /// Records which agent the machine runs: its image's, or the replacement that it was offered.
     pub fn runs_agent(
         &mut self,
         own: Option<AgentVersion>,
@@ -184,44 +186,49 @@ impl Instance {
             version.map(|version| AgentInUse { version, is_newest: is_newest(version) });
         if let (Some(own), Some(_)) = (own, offer) {
             let next = version.map_or_else(|| "the newest".to_owned(), |one| one.to_string());
-            self.tell(now, format!("its image's agent {own} is too old: it takes {next}"));
+            self.tell(now, format!("its image's agent {own} is too old: it installs {next}"));
         }
     }
 
-    /// What it means that its agent ended because GitHub called it too old, if it did. After a job
-    /// the report may be the job's own, and says nothing.
+    /// Explains the agent's end if it ended because GitHub rejected its version as too old. After a
+    /// job the exit report may be the job's own, so it proves nothing.
     pub(super) fn refused_agent(&self) -> Option<String> {
         let Runner { exit, agent, .. } = &self.runner;
         let is_refused = exit.as_ref().is_some_and(|exit| exit.code == Some(TOO_OLD))
             && !self.runner.has_taken_job();
-        let told = || {
-            agent.map_or_else(|| "GitHub called its agent too old".to_owned(), AgentInUse::refused)
+        let reason = || {
+            agent.map_or_else(
+                || "GitHub rejected its agent as too old".to_owned(),
+                AgentInUse::refused,
+            )
         };
-        is_refused.then(told)
+        is_refused.then(reason)
     }
 
-    /// The agent that GitHub has just called too old, where another may serve: `next` is the record
-    /// after this one.
+    /// Returns the agent that GitHub has just rejected as too old, if a newer one may work. `next`
+    /// is the record after this one.
     #[must_use]
     pub fn agent_refused_by(&self, next: &Self) -> Option<AgentVersion> {
         let is_news = self.runner.exit.is_none() && next.refused_agent().is_some();
         next.runner.agent.filter(|agent| is_news && !agent.is_newest).map(|agent| agent.version)
     }
 
-    /// GitHub has called the newest agent too old: there is none that would serve.
+    /// Returns whether GitHub rejected even the newest agent as too old, so that no agent can work.
     #[must_use]
     pub(crate) fn no_agent_serves(&self) -> bool {
         self.refused_agent().is_some() && self.runner.agent.is_some_and(|agent| agent.is_newest)
     }
 
-    /// GitHub has no registration for the last configuration call: it never happened.
+    /// Records that GitHub has no registration for the last configuration request: it never took
+    /// effect.
     pub fn not_configured(&mut self, now: Time) {
         self.runner.asking_since = None;
         self.tell(now, "GitHub has no such registration".to_owned());
     }
 
-    /// GitHub refused the last configuration call as wrong (400, 404, 422), so it made no
-    /// registration. True when the machine need not ask again: its runner has ended then.
+    /// Records that GitHub rejected the last configuration request as invalid (400, 404, 422), so
+    /// that it created no registration. Returns true if the refusal is final; the runner has then
+    /// ended.
     pub fn configuration_refused(
         &mut self,
         fault: ErrorDetail,
@@ -241,11 +248,11 @@ impl Instance {
         is_believed
     }
 
-    /// The agent reports that it runs. Said again it changes nothing: a job could say it all day,
-    /// and each write would make the pass that ends its machine begin anew.
+    /// Records the agent's report that it runs. A repeated report writes no change: a job could
+    /// send it continuously, and each write would restart the pass that deletes the machine.
     ///
     /// # Errors
-    /// When the report is of an earlier registration.
+    /// If the report comes from an earlier registration.
     pub fn runner_started(
         &mut self,
         name: &str,
@@ -262,17 +269,19 @@ impl Instance {
         Ok(())
     }
 
-    /// **The compare-and-set before every job's first step.** While it stands on record, nothing
-    /// but an order to kill ends the machine. A mark of our own, for which evidence is still being
-    /// gathered, is taken back, and a delete of our own that has yet to ask GitHub waits for the
-    /// job's end. One that has asked leaves it to GitHub. Otherwise the start is refused, so that
-    /// the job fails in its set-up and no work is lost.
+    /// **The compare-and-set before every job's first step.** Once the start is recorded, only an
+    /// order to kill ends the machine.
     ///
-    /// A job that the pool does not serve is refused as well. The hook ends the agent then, and that
-    /// end is put on record here: the claim is given back at once, and no later start is accepted.
+    /// A mark set by Muster, for which evidence is still being gathered, is removed. A delete by
+    /// Muster that has not called GitHub yet waits for the job's end; one that has called GitHub
+    /// leaves the decision to GitHub. Otherwise the start is refused, so that the job fails in its
+    /// set-up and no work is lost.
+    ///
+    /// A job that the pool does not serve is also refused. The hook then ends the agent, and that
+    /// end is recorded here: the claim is released immediately, and no later start is accepted.
     ///
     /// # Errors
-    /// When the delete came first.
+    /// If the delete came first.
     pub fn job_started(
         &mut self,
         name: &str,
@@ -286,7 +295,7 @@ impl Instance {
             return Err(ReportError::Draining);
         }
         if let Some(exit) = &self.runner.exit {
-            // Its answer may have been lost.
+            // The response to an earlier report may have been lost.
             return if exit.foreign.is_some() {
                 Ok(Start::Foreign)
             } else {
@@ -310,7 +319,8 @@ impl Instance {
                 completed_at: None,
                 written_off_at: None,
             });
-            // Only evidence was being gathered, and this is the strongest there is.
+            // A mark in this state only means that evidence is being gathered, and a job start is
+            // the strongest evidence.
             if self.state == State::Running {
                 self.clear_mark(now, "a job starts");
             }
@@ -320,7 +330,8 @@ impl Instance {
         Ok(Start::Accepted)
     }
 
-    /// A pool may have another entity by now: what counts is where this runner is registered.
+    /// Checks where this runner is registered as well as the pool, whose entity may have changed
+    /// since.
     fn admits(&self, report: &StartReport, pool: &Pool) -> Result<(), Mismatch> {
         if !self.entity.covers(&report.repository) {
             return Err(Mismatch::Entity(self.entity.clone()));
@@ -339,18 +350,19 @@ impl Instance {
         let what = format!("job {name:?} of {repository}: {why}");
         self.tell(now, format!("refused the start of {what}"));
         let exit = Exit { foreign: Some(what), ..Exit::at(now) };
-        self.end_runner(RunnerState::Terminated, exit, "runner is ended".to_owned(), timings);
+        self.end_runner(RunnerState::Terminated, exit, "runner is stopped".to_owned(), timings);
     }
 
-    /// GitHub is asked to remove it, and keeps it if it has a job: a start waits for that answer.
+    /// Returns whether a request to remove the runner is in flight, so that a job start must wait
+    /// for GitHub's response.
     pub(crate) fn is_undecided(&self) -> bool {
         let is_asked = self.mark.as_ref().is_some_and(|mark| mark.removing_until.is_some());
         is_asked && self.runner.started.is_none() && !self.refuses_jobs()
     }
 
-    /// Whether a job may start no more. GitHub gives a registered runner a job at any moment, and
-    /// tells us so when it is asked to remove it (422): what counts is what it answers, not what we
-    /// have decided. An end that waits for no job does not wait for that answer either.
+    /// Returns whether no job may start. GitHub can give a registered runner a job at any moment,
+    /// and reports that with 422 when asked to remove the runner: GitHub's response decides, not
+    /// our intent. A delete that does not wait for jobs does not wait for that response either.
     fn refuses_jobs(&self) -> bool {
         match (self.state, &self.mark) {
             (State::Running, None) => false,
@@ -362,9 +374,9 @@ impl Instance {
         }
     }
 
-    /// Each job is refused from here on by the hook, with which the supervisor starts every agent,
-    /// and none has started: whatever GitHub hands it fails, and nothing is there that evidence
-    /// could save.
+    /// Returns whether the hook, which every supervised agent starts with, refuses all jobs from
+    /// now on, and no job has started. Any job that GitHub assigns fails, so there is no work for
+    /// the kill gate to protect.
     pub(crate) fn is_shut(&self) -> bool {
         let refuses =
             self.order.is_some() || self.mark.as_ref().is_some_and(DeleteMark::refuses_jobs);
@@ -373,10 +385,10 @@ impl Instance {
         refuses && is_registered && !self.runner.has_taken_job()
     }
 
-    /// The hook reports the job's end. The agent's exit follows.
+    /// Records the hook's report of the job's end. The agent's exit follows.
     ///
     /// # Errors
-    /// When the report is of an earlier registration.
+    /// If the report comes from an earlier registration.
     pub fn job_completed(
         &mut self,
         name: &str,
@@ -394,7 +406,8 @@ impl Instance {
         Ok(())
     }
 
-    /// The agent ended, or (code none) never started. The machine shuts itself down next.
+    /// Records that the agent ended or, if `code` is `None`, never started. The machine then shuts
+    /// itself down.
     pub fn runner_ended(
         &mut self,
         code: Option<i32>,
@@ -420,20 +433,20 @@ impl Instance {
         self.runner.move_to(state, now);
         self.runner.github_job = None;
         self.runner.exit = Some(exit);
-        // Without a job it may still hold a claim, and that job must not wait for this machine's
+        // Without a job it may still have a claim, and that job must not wait for this machine's
         // end.
         let grace = now + timings.shutdown_grace_seconds;
         self.set_due_by(if self.runner.has_taken_job() { grace } else { now });
         self.tell(now, what);
     }
 
-    /// GitHub's event says that this runner took a job. Returns whether that is new.
+    /// Records GitHub's event that this runner took a job. Returns whether that is new.
     pub fn github_started(&mut self, job: JobKey, now: Time) -> bool {
         let known = self.runner.github_job == Some(job)
             || self.runner.github_completed_at.is_some()
             || self.runner.exit.is_some()
             || !self.state.is_live();
-        self.note_ran(job);
+        self.record_ran_job(job);
         if !known {
             self.runner.github_job = Some(job);
             if self.runner.state <= RunnerState::Idle {
@@ -444,8 +457,9 @@ impl Instance {
         !known
     }
 
-    /// GitHub's event says that the job this runner took is over. Alone it proves nothing about
-    /// the machine (actions/runner #4492): its own report is given time to follow.
+    /// Records GitHub's event that this runner's job has ended. Alone it proves nothing about the
+    /// machine (actions/runner #4492), so the machine's own report gets time to follow. Returns
+    /// whether that is new.
     pub fn github_completed(
         &mut self,
         job: JobKey,
@@ -454,7 +468,7 @@ impl Instance {
         timings: &Timings,
     ) -> bool {
         let new = self.runner.github_completed_at.is_none() && self.state.is_live();
-        self.note_ran(job);
+        self.record_ran_job(job);
         if new {
             self.runner.github_job = None;
             self.runner.github_completed_at = Some(now);
@@ -467,35 +481,36 @@ impl Instance {
         new
     }
 
-    /// Also of an agent that ended before GitHub's event came. An ephemeral runner takes one job.
-    fn note_ran(&mut self, job: JobKey) {
+    /// Records the job, even for an agent that ended before GitHub's event arrived. An ephemeral
+    /// runner takes one job.
+    fn record_ran_job(&mut self, job: JobKey) {
         if self.state.is_live() {
             self.runner.ran.get_or_insert(job);
         }
     }
 
-    /// Which job the one is that it ran, by the event that says so.
+    /// Records the name of the job that it ran, from the event that reported it.
     pub fn name_job(&mut self, job: JobKey, title: JobTitle) {
         if self.state.is_live() && self.runner.ran == Some(job) {
             self.runner.ran_title.get_or_insert(title);
         }
     }
 
-    /// GitHub's word for the job's end is taken: see [`Runner::called_over`].
+    /// Accepts GitHub's report of the job's end: see [`Runner::called_over`].
     pub(crate) fn write_job_off(&mut self, now: Time) {
         if let Some(job) = &mut self.runner.started {
             job.written_off_at = Some(now);
             self.tell(
                 now,
-                "its job counts as over: GitHub says so, its machine nothing".to_owned(),
+                "its job counts as ended: GitHub reported it, its machine did not".to_owned(),
             );
         }
     }
 
-    /// Any sign against a delete that is only marked.
+    /// Handles any evidence against a delete that is only marked: removes the mark.
     pub fn seen_busy(&mut self, now: Time, why: &str) {
         self.runner.state = RunnerState::Active;
-        // Also when it was active before: every wait starts over.
+        // Reset even if it was active before: every wait starts over.
         self.runner.since = now;
         self.clear_mark(now, why);
     }

@@ -1,9 +1,9 @@
-//! The two state words of an instance and the table of legal moves.
+//! The states of an instance and of its runner, and the table of legal transitions.
 
 use serde::{Deserialize, Serialize};
 use strum::VariantArray as _;
 
-/// Where an instance is in its life, spelt as GARM spells it.
+/// The state of an instance, in GARM's spelling.
 #[derive(
     Clone,
     Copy,
@@ -21,47 +21,47 @@ use strum::VariantArray as _;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum State {
-    /// Waits for its next launch attempt; EC2 holds nothing for it.
+    /// Waiting for the next launch attempt; EC2 has no machine for it.
     PendingCreate,
     /// Slot of an open launch: EC2 was or is being called.
     Creating,
     /// A machine is bound to it.
     Running,
-    /// The launch failed for good.
+    /// The launch failed permanently.
     Error,
-    /// On its way out, by the graceful stop.
+    /// Being deleted by the graceful stop.
     PendingDelete,
-    /// On its way out, and provider errors do not hold it up.
+    /// Being deleted regardless of errors from EC2 and GitHub.
     PendingForceDelete,
-    /// EC2 is asked to terminate the machine.
+    /// EC2 was asked to terminate the machine.
     Deleting,
-    /// EC2 said that the machine is gone, or force gave it to the orphan ledger. Absorbing.
+    /// EC2 reported that the machine is gone, or force moved it to the orphan ledger. Final.
     Deleted,
 }
 
 impl State {
-    /// All states, in the order of life.
+    /// All states, in life-cycle order.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The word in tables, logs and answers.
+    /// Returns the name used in tables, logs and responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Everything but `deleted`: counts against the pool's maximum.
+    /// Returns whether it counts against the pool's maximum: every state except `deleted`.
     #[must_use]
     pub const fn is_live(self) -> bool {
         !matches!(self, Self::Deleted)
     }
 
-    /// May still get or hold a job: nobody has decided against it.
+    /// Returns whether it can still get or keep a job, because no delete was decided.
     #[must_use]
     pub const fn is_serving(self) -> bool {
         matches!(self, Self::PendingCreate | Self::Creating | Self::Running)
     }
 
-    /// Whether the table below allows the move.
+    /// Returns whether [`TRANSITIONS`] allows the move.
     #[must_use]
     pub fn may_become(self, to: Self) -> bool {
         TRANSITIONS.iter().any(|move_| move_.from == Some(self) && move_.to == to)
@@ -77,7 +77,7 @@ impl std::fmt::Display for State {
 /// One legal move and its cause.
 #[derive(Clone, Copy, Debug)]
 pub struct Transition {
-    /// None: the record is made.
+    /// The current state. `None` when the record is created.
     pub from: Option<State>,
     /// The next state.
     pub to: State,
@@ -89,8 +89,8 @@ const fn from(from: State, to: State, cause: &'static str) -> Transition {
     Transition { from: Some(from), to, cause }
 }
 
-/// Every legal move. There is no other way to change a state; docs/design/deletes.md shows this
-/// table, and a test holds the two together.
+/// Every legal transition. There is no other way to change a state. docs/design/deletes.md shows
+/// this table; a test keeps the two consistent.
 pub const TRANSITIONS: &[Transition] = {
     use State::{
         Creating, Deleted, Deleting, Error, PendingCreate, PendingDelete, PendingForceDelete,
@@ -103,13 +103,9 @@ pub const TRANSITIONS: &[Transition] = {
         from(Creating, PendingCreate, "definite, retryable launch error; attempts are left"),
         from(Creating, Error, "definite launch error; no retry or no attempts left"),
         from(Error, PendingDelete, "next pass"),
-        from(PendingCreate, PendingDelete, "delete ordered, or no job needs it any more"),
-        from(Creating, PendingDelete, "delete ordered, or the launch was given up"),
-        from(
-            Running,
-            PendingDelete,
-            "delete ordered, or the kill gate is passed, or the machine ended",
-        ),
+        from(PendingCreate, PendingDelete, "delete ordered, or no job needs it any longer"),
+        from(Creating, PendingDelete, "delete ordered, or the launch was abandoned"),
+        from(Running, PendingDelete, "delete ordered, kill gate passed, or the machine ended"),
         from(PendingCreate, PendingForceDelete, "forced delete ordered"),
         from(Creating, PendingForceDelete, "forced delete ordered"),
         from(Running, PendingForceDelete, "forced delete ordered"),
@@ -118,24 +114,24 @@ pub const TRANSITIONS: &[Transition] = {
         from(
             Deleting,
             PendingForceDelete,
-            "forced delete ordered, or what leads back to pending_delete, of a forced delete",
+            "forced delete ordered, or a return to pending_delete during a forced delete",
         ),
-        from(PendingDelete, Deleting, "graceful stop says go"),
-        from(PendingForceDelete, Deleting, "graceful stop says go"),
+        from(PendingDelete, Deleting, "graceful stop is complete"),
+        from(PendingForceDelete, Deleting, "graceful stop is complete"),
         from(
             Deleting,
             PendingDelete,
-            "provider error; waits before the next attempt; or a job became known before EC2 acted",
+            "provider error, waits before the next attempt; or a job was reported before EC2 acted",
         ),
         from(
             Deleting,
             Deleted,
-            "EC2 says the machine is gone, or force gave it to the orphan ledger",
+            "EC2 reports that the machine is gone, or force moved it to the orphan ledger",
         ),
     ]
 };
 
-/// Where the runner software on the machine is.
+/// The state of the runner software on the machine.
 #[derive(
     Clone,
     Copy,
@@ -152,11 +148,11 @@ pub const TRANSITIONS: &[Transition] = {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum RunnerState {
-    /// Has not asked for its configuration yet.
+    /// Has not requested its configuration yet.
     Pending,
-    /// Has been given a configuration.
+    /// Was given a configuration.
     Installing,
-    /// Reported that its agent runs and waits for a job.
+    /// Reported that its agent runs; waits for a job.
     Idle,
     /// Runs a job.
     Active,
@@ -167,7 +163,7 @@ pub enum RunnerState {
 }
 
 impl RunnerState {
-    /// The word in tables, logs and answers.
+    /// Returns the name used in tables, logs and responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.into()

@@ -1,4 +1,4 @@
-//! Instances for tests, and what holds for every record.
+//! Instances for tests, and properties of every record.
 
 use super::*;
 use crate::time::Seconds;
@@ -24,7 +24,7 @@ pub(crate) fn at(seconds: u32) -> Time {
     T0 + Seconds(seconds)
 }
 
-/// The installation is that of the job's organization.
+/// The installation belongs to the job's organization.
 #[test]
 fn a_runner_of_an_enterprise_is_not_asked_for_as_the_organization_of_its_job() {
     let installation = |entity: &str| {
@@ -36,7 +36,7 @@ fn a_runner_of_an_enterprise_is_not_asked_for_as_the_organization_of_its_job() {
     assert_eq!(installation("acme/web"), Some(InstallationId(7)));
 }
 
-/// Such machines make the others of their pool wait: none that served may count.
+/// Such machines block the others of their pool, so a machine that worked must not count as one.
 #[test]
 fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
     use crate::testkit::{
@@ -69,7 +69,7 @@ fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
     for (what, row, reason, is_failure) in rows {
         let next = row.clone().marked(reason, 120);
         assert_eq!(row.served_nothing(&next).is_some(), is_failure, "{what}");
-        // Once: what follows the mark says nothing new.
+        // Counted once: records after the mark add nothing.
         let later = next.clone().with(|row| row.set_due(at(130)));
         assert_eq!(next.served_nothing(&later), None, "{what}, again");
     }
@@ -80,7 +80,7 @@ fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
     });
     for reason in [DeleteReason::RunnerEnded, gone()] {
         let why = refused.served_nothing(&refused.clone().marked(reason, 120));
-        let told = "GitHub called its agent 2.335.0 too old, and lists no newer one";
+        let told = "GitHub rejected its agent 2.335.0 as too old, and lists no newer one";
         assert_eq!(why.as_deref(), Some(told));
         assert_eq!(&*refused.events.last().expect("a line").what, told);
     }
@@ -104,7 +104,7 @@ fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
     assert_eq!(gave_back.served_nothing(&marked), None, "and its end is no second failure");
 }
 
-/// GitHub removes an ephemeral runner with the end of its job, and no other.
+/// GitHub removes an ephemeral runner when its job ends, and no other runner.
 #[test]
 fn an_agent_that_ended_without_a_job_leaves_its_registration() {
     use crate::testkit::{completed, exited_unused, idle};

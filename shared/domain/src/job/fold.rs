@@ -1,16 +1,16 @@
-//! What an event makes of a job.
+//! Merges events into job records.
 
 use super::{Approval, Job, JobEvent, JobStatus};
 use crate::SCHEMA;
 use crate::time::Time;
 
-/// Merges an event into a job's record. Returns the record unchanged when the event says nothing
-/// new.
+/// Merges an event into a job's record. Returns the record unchanged if the event adds no
+/// information.
 ///
-/// Order-free: every field is a join (the larger status and its texts, the earlier time), so any
-/// order and any repetition of the same events ends in the same record. Deliveries are late, doubled
-/// and out of order, and a late `queued` must not revive a job that has ended. One thing is taken
-/// for granted: events that disagree about the labels or the runner do not leave them out.
+/// The result does not depend on order: every field is a join (the larger status with its texts,
+/// the earlier time), so any order and any repetition of a set of events ends in one record.
+/// Deliveries arrive late, twice and out of order, and a late `queued` must not revive a job that
+/// has ended. One assumption: events that disagree about the labels or the runner do not omit them.
 #[must_use]
 pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
     let Some(mut job) = job else {
@@ -37,45 +37,49 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
     if was_gated && status >= JobStatus::Queued {
         job.opened_at = Some(now);
     } else if status == JobStatus::Waiting && job.status() >= JobStatus::Queued {
-        // It was created before its approval, so only our own time says when it was queued.
+        // The job was created before its approval, so only our own clock shows when it was queued.
         job.opened_at.get_or_insert(job.seen_at);
     }
     if job.status() == JobStatus::Queued {
-        turn_gate(&mut job, status, now);
+        update_approval(&mut job, status, now);
     } else {
         job.approval = None;
     }
     job
 }
 
-/// What an event says about the approval of a job that is queued. `queued` is believed at once,
-/// also of a job that was given up: at worst GitHub is asked once more. `waiting` may be older than
-/// a `queued` that came before, and is a reason to ask.
-fn turn_gate(job: &mut Job, said: JobStatus, now: Time) {
-    if said == JobStatus::Queued && (job.approval.is_some() || job.expired) {
+/// Applies an event to the approval state of a queued job.
+///
+/// `queued` is accepted immediately, even for a job that was given up as expired: the worst case is
+/// one extra query to GitHub. `waiting` may be older than an earlier `queued`, so it only causes a
+/// query.
+fn update_approval(job: &mut Job, status: JobStatus, now: Time) {
+    if status == JobStatus::Queued && (job.approval.is_some() || job.expired) {
         job.opened_at = Some(now);
         if job.expired {
-            // Its instance may be gone long since, and told nobody of a job that was given up.
+            // Its instance may have ended long ago without releasing the claim of an expired job.
             job.claim = None;
         }
         job.approval = None;
         job.expired = false;
-    } else if said == JobStatus::Waiting && job.approval.is_none() && !job.expired {
+    } else if status == JobStatus::Waiting && job.approval.is_none() && !job.expired {
         job.approval = Some(Approval::Told(now));
     }
 }
 
-/// The texts are those of the event with the higher status: GitHub writes them anew for each, and a
-/// repository may have another name by then (ARC #3412). Between two of the same status any rule
-/// will do that does not know which came first. What an event leaves out stays as it is known: some
-/// `completed` events carry no labels (ARC #1370).
+/// Joins two events of one job.
 ///
-/// What belongs together comes from one event. After a transfer, the old owner's installation has
-/// no access to the new owner's repository; without an installation, GitHub is asked for the
-/// owner's.
+/// The texts come from the event with the higher status: GitHub writes them anew for each event,
+/// and the repository may have been renamed in between (ARC #3412). Between two events with equal
+/// status, any rule works that does not depend on arrival order. A field that one event omits keeps
+/// its known value: some `completed` events have no labels (ARC #1370).
+///
+/// Fields that belong together come from a single event. After a transfer, the old owner's
+/// installation has no access to the new owner's repository; if the event has no installation,
+/// Muster queries GitHub for the new owner's.
 fn join(a: JobEvent, b: JobEvent) -> JobEvent {
-    let (older, newer) = if texts(&a) < texts(&b) { (a, b) } else { (b, a) };
-    // A number belongs to its name. GitHub's answer to a question has the name alone.
+    let (older, newer) = if sort_key(&a) < sort_key(&b) { (a, b) } else { (b, a) };
+    // An ID belongs to its runner name. GitHub's API answer has only the name.
     let has_its_runner = newer.runner.is_none() || newer.runner == older.runner;
     let runner_id = newer.runner_id.or(older.runner_id.filter(|_| has_its_runner));
     let (run, attempt) = (older.run, older.attempt).max((newer.run, newer.attempt));
@@ -85,7 +89,7 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
         repository: newer.repository,
         user_owned: newer.user_owned,
         installation: newer.installation,
-        // Public once is public: the stricter reading wins.
+        // If any event says public, treat the job as public: the stricter reading is safe.
         private: older.private && newer.private,
         run,
         attempt,
@@ -102,8 +106,8 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
     }
 }
 
-/// The status, and then all texts: by these an event stands above another.
-fn texts(event: &JobEvent) -> impl Ord + '_ {
+/// Sort key of an event: the status, then all texts.
+fn sort_key(event: &JobEvent) -> impl Ord + '_ {
     let JobEvent { status, repository, user_owned, installation, name, .. } = event;
     let JobEvent { workflow, branch, labels, runner, runner_id, conclusion, .. } = event;
     (

@@ -1,23 +1,23 @@
-//! Label matching. A label selects a pool and nothing else; no text of a label reaches EC2.
+//! Label matching. A label only selects a pool; no label text reaches EC2.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of labels, lower-cased and sorted. GitHub compares labels without regard to case.
+/// A set of labels, lower-cased and sorted. GitHub compares labels case-insensitively.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Labels(Arc<[String]>);
 
-/// The label that stands for every runner that is not GitHub's own. `config.sh` adds it by itself.
-/// Of a just-in-time configuration GitHub only says that it has the labels that were asked for, so
-/// it is asked for.
+/// The label that all self-hosted runners share. `config.sh` adds it automatically. For a
+/// just-in-time configuration, GitHub documents only that the runner gets the requested labels, so
+/// Muster requests this one explicitly.
 /// Source: docs.github.com/en/rest/actions/self-hosted-runners, "Create configuration for a
 /// just-in-time runner"
 const SELF_HOSTED: &str = "self-hosted";
 
 impl Labels {
-    /// Lower-cases, sorts and removes duplicates.
+    /// Creates a set: lower-cases, sorts and removes duplicates.
     pub fn new<I, S>(labels: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -31,19 +31,19 @@ impl Labels {
         Self(labels.into())
     }
 
-    /// Whether there is no label at all.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The labels in order.
+    /// Iterates over the labels in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
-    /// The labels of a job that a runner with these labels does not carry. `self-hosted` is never
-    /// missing. Empty means that the runner can take the job.
+    /// Returns the labels that a job requests and a runner with this set does not have. Ignores
+    /// `self-hosted`. If the result is empty, the runner can take the job.
     #[must_use]
     pub fn missing_for(&self, job: &Self) -> Vec<String> {
         self.missing(job).map(str::to_owned).collect()
@@ -53,7 +53,7 @@ impl Labels {
         job.iter().filter(|label| *label != SELF_HOSTED && !self.0.iter().any(|own| own == label))
     }
 
-    /// Whether a job asks for these labels, all of them and no other. `self-hosted` does not count.
+    /// Returns whether a job requests exactly these labels. Ignores `self-hosted`.
     #[must_use]
     pub fn is_exactly(&self, job: &Self) -> bool {
         let counts = |label: &&str| *label != SELF_HOSTED;
@@ -61,7 +61,8 @@ impl Labels {
     }
 }
 
-/// Rows of labels, any of which will do. Written as one list, or as a list of lists.
+/// Alternative label sets ("rows"); a job needs to match only one. Serialized as one list or as a
+/// list of lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Vec<Labels>")]
 pub struct LabelRows(Vec<Labels>);
@@ -74,32 +75,32 @@ enum Written {
 }
 
 impl LabelRows {
-    /// One row.
+    /// Creates a single row.
     #[must_use]
     pub fn one(row: Labels) -> Self {
         Self(vec![row])
     }
 
-    /// Rows; empty ones serve no job and are left out.
+    /// Creates rows. Drops empty ones, which serve no job.
     #[must_use]
     pub fn new(mut rows: Vec<Labels>) -> Self {
         rows.retain(|row| !row.is_empty());
         Self(rows)
     }
 
-    /// Whether no row serves a job.
+    /// Returns whether there are no rows, so that no job matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The rows, as written.
+    /// Iterates over the rows in their written order.
     pub fn iter(&self) -> impl Iterator<Item = &Labels> {
         self.0.iter()
     }
 
-    /// What a runner is registered with: the labels of all rows, and `self-hosted`, which most jobs
-    /// ask for besides.
+    /// Returns the labels to register a runner with: the labels of all rows plus `self-hosted`,
+    /// which most jobs also request.
     #[must_use]
     pub fn carried(&self) -> Labels {
         Labels::new(self.0.iter().flat_map(Labels::iter).chain([SELF_HOSTED]))
@@ -133,7 +134,7 @@ impl From<Labels> for Vec<String> {
     }
 }
 
-/// In quotes: one label may look like several (terraform-aws-github-runner #4760).
+/// Quotes each label, because one label can look like several (terraform-aws-github-runner #4760).
 impl std::fmt::Display for Labels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let quoted: Vec<String> = self.iter().map(|label| format!("\"{label}\"")).collect();
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(runner.missing_for(&Labels::new(["arm64", "gpu"])), ["arm64"]);
     }
 
-    /// What the template's pool has by default, beside what other self-hosted runners go by.
+    /// The built-in pool's label compared with labels that other self-hosted runners use.
     #[test]
     fn a_word_of_ones_own_takes_nobody_elses_jobs() {
         let (own, common) = (Labels::new(["muster"]), Labels::new(["muster", "linux", "x64"]));

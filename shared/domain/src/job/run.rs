@@ -1,78 +1,82 @@
-//! Jobs that can never run. GitHub may leave a job `queued` in a run that has ended, and tells
-//! nobody (Tuist #12673, pytorch/test-infra #5164); an old delivery that is repeated tells of a job
-//! that was over long ago. So the run is asked for as well as the job.
+//! Detection of jobs that can never run.
+//!
+//! GitHub may leave a job `queued` in a run that has ended, and sends no event (Tuist #12673,
+//! pytorch/test-infra #5164). A redelivered old event may report a job that ended long ago. Muster
+//! therefore queries the run as well as the job.
 
 use serde::{Deserialize, Serialize};
 
 use super::{DOUBT_LASTS, Job};
 use crate::time::{Seconds, Time};
 
-/// Why a job may be one that can never run, or is.
+/// Why a job may be unable to run, or is known to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
-    /// It was older than its expiry when first heard of. It gets no machine before GitHub has
-    /// confirmed it.
+    /// The job was older than its expiry when its first event arrived. No machine is launched until
+    /// GitHub confirms it.
     Old,
-    /// GitHub showed neither the job nor its run, for the first time at this time.
+    /// GitHub shows neither the job nor its run, first noticed at this time.
     Unseen {
-        /// When.
+        /// When this was first noticed.
         at: Time,
-        /// It was old before that.
+        /// Whether the job was [`Doubt::Old`] before.
         old: bool,
     },
-    /// Its run has ended, and the job with it.
+    /// The run has ended, and the job with it.
     RunEnded,
-    /// GitHub shows neither the job nor its run any more: the job is over.
+    /// GitHub no longer shows the job or its run: the job has ended.
     RunGone,
 }
 
 impl Doubt {
-    /// Keeps the job from having a machine.
+    /// Returns whether this doubt prevents launches for the job.
     pub(super) const fn bars(self) -> bool {
         matches!(self, Self::Old | Self::Unseen { old: true, .. })
     }
 
-    /// How the job came to its end, in a sentence.
-    pub(super) const fn ending(self) -> Option<&'static str> {
+    /// Describes how the job ended, in a sentence.
+    pub(crate) const fn ending(self) -> Option<&'static str> {
         match self {
             Self::Old | Self::Unseen { .. } => None,
             Self::RunEnded => {
-                Some("Its run has ended at GitHub, which sent no end of the job itself.")
+                Some("Its run has ended at GitHub, which sent no completed event for the job.")
             }
-            Self::RunGone => Some("GitHub shows neither the job nor its run any more."),
+            Self::RunGone => Some("GitHub no longer shows the job or its run."),
         }
     }
 }
 
-/// What GitHub shows of a run.
+/// The state of a run at GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunLook {
-    /// It has ended.
+    /// The run has ended.
     Over,
-    /// It goes on.
+    /// The run is in progress.
     GoesOn,
-    /// It is not shown.
+    /// GitHub does not show the run.
     NotShown,
 }
 
-/// What a look at a job and its run makes of the job.
+/// The result of checking a job and its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is over, for this reason.
+    /// The job has ended, for this reason.
     Over(Doubt),
-    /// It waits: its next record.
+    /// The job still waits; this is its next record.
     Waits(Box<Job>),
 }
 
-/// A first delivery of a job that says it was queued so long ago that it would be given up.
+/// Returns whether the first delivery of a job reports a queue time so long ago that the job has
+/// already expired.
 #[must_use]
 pub fn is_old(job: &Job, expiry: Seconds, now: Time) -> bool {
     now.is_past(job.queued_at(), expiry)
 }
 
-/// Judges a look at a job that GitHub calls queued (`is_shown`) or does not show, and at its run.
-/// What is not shown may be there all the same, so it is looked for twice.
+/// Decides from GitHub's view of a job (`is_shown`: GitHub shows it as queued) and of its run
+/// whether the job has ended. A job that is not shown may still exist, so two such answers are
+/// required.
 #[must_use]
 pub fn judge(job: &Job, is_shown: bool, run: RunLook, now: Time) -> Judgement {
     let was_barred = job.doubt.is_some_and(Doubt::bars);
@@ -90,7 +94,7 @@ pub fn judge(job: &Job, is_shown: bool, run: RunLook, now: Time) -> Judgement {
         (true, RunLook::GoesOn | RunLook::NotShown) => {
             next.doubt = None;
             if was_barred {
-                // It waits for us from now on: it is not to be given up at once.
+                // Its wait starts now; otherwise it would expire immediately.
                 next.opened_at = Some(now);
             }
         }
@@ -98,9 +102,9 @@ pub fn judge(job: &Job, is_shown: bool, run: RunLook, now: Time) -> Judgement {
     Judgement::Waits(Box::new(next))
 }
 
-/// Whether GitHub is to be asked at once: a runner idled beside the job since the last question, or
-/// the last answer left a doubt. Not again within some minutes.
-pub(super) fn is_to_be_asked(job: &Job, now: Time) -> bool {
+/// Returns whether GitHub should be queried now: a runner idled without getting the job since the
+/// last query, or the last answer left a doubt. Never more often than every `DOUBT_LASTS`.
+pub(super) fn is_query_due(job: &Job, now: Time) -> bool {
     let doubt = job.doubt.is_some_and(|doubt| doubt.ending().is_none());
     let asked_since = |at: Time| job.asked_at.is_some_and(|asked| asked >= at);
     let passed = job.passed_over.is_some_and(|passed| !asked_since(passed.at));
@@ -117,7 +121,7 @@ mod tests {
         job(1).with(|job| job.doubt = doubt)
     }
 
-    /// Is the job shown, what of its run, what was in doubt, and what is then.
+    /// Columns: is the job shown, state of the run, doubt before, doubt after.
     #[test]
     fn a_job_is_over_with_its_run_or_when_neither_is_shown_twice() {
         use Doubt::{Old, RunEnded, RunGone, Unseen};
@@ -186,7 +190,7 @@ mod tests {
             let job = doubted(doubt).with(|job| {
                 (job.passed_over, job.asked_at) = (passed_over, asked.map(at));
             });
-            assert_eq!(is_to_be_asked(&job, at(1000)), expected, "{name}");
+            assert_eq!(is_query_due(&job, at(1000)), expected, "{name}");
         }
     }
 }

@@ -1,15 +1,12 @@
 //! The write-ahead record of a fleet request.
 //!
-//! A launch is committed before EC2 is called, and its id is the client token. A retry replays the
-//! stored request word for word, because EC2 answers a token with other parameters with
-//! `IdempotentParameterMismatch`, and a new token launches again.
+//! A launch is committed before EC2 is called, and its ID is the client token. A retry sends the
+//! stored request unchanged, because EC2 rejects a token with different parameters
+//! (`IdempotentParameterMismatch`), and a new token launches again.
 //! Source: docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
 
-pub mod cooldown;
-pub mod foreign_runners;
 pub mod plan;
-pub mod registrations;
-pub mod trouble;
+pub mod record;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -18,68 +15,59 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
-use crate::ec2::classify::advice;
-use crate::ec2::{ErrorClass, Make, Market, Override};
+use crate::ec2::{LaunchError, Make, Market, Override};
 use crate::ids::{InstanceName, LaunchId, MachineId, PoolName};
+use crate::instance::Instance;
 use crate::pool::{Allocation, Disk, Image, Placement, Requirements};
+use crate::stored::Change;
 use crate::time::Time;
 use crate::timings::Timings;
 
-/// Most combinations of type and subnet in one fleet request. AWS states this limit for fleets of
-/// the types `request` and `maintain`, and none for `instant`, which ours are.
-/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateConfigRequest.html
-pub const MAX_OVERRIDES: usize = 300;
-/// Most subnets of a request with requirements in place of types: EC2 counts the requirements of
-/// each override, and refuses a fifth.
-/// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-attribute-based-instance-type-selection.html;
-/// its message is in osbuild/osbuild-composer#3946
-pub const MAX_REQUIREMENTS: usize = 4;
-
-/// A CreateFleet request, complete: what is here is sent, and nothing else.
+/// A complete CreateFleet request: exactly these values are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LaunchRequest {
-    /// The launch template and its numbered version.
+    /// The launch template.
     pub template_id: Arc<str>,
-    /// See `template_id`.
+    /// The template's version number.
     pub template_version: Arc<str>,
-    /// Types times subnets, or, with requirements, subnets.
+    /// Instance types times subnets or, with requirements, subnets.
     pub overrides: Vec<Override>,
-    /// What every machine must have, where no types are listed.
+    /// Required attributes of every machine, if no types are listed.
     pub requirements: Option<Requirements>,
-    /// Spot or on-demand.
+    /// Spot or On-Demand.
     pub market: Market,
-    /// How EC2 chooses; one that the market knows.
+    /// EC2's allocation strategy; one that the market supports.
     pub allocation: Allocation,
-    /// The most to pay for a spot machine, in US dollars an hour.
+    /// Maximum Spot price in US dollars per hour.
     pub max_price: Option<String>,
-    /// The image, where it is not the launch template's.
+    /// The image, if different from the launch template's.
     pub image: Option<Image>,
-    /// The disk, where it is not the launch template's.
+    /// The disk, if different from the launch template's.
     pub disk: Option<Disk>,
-    /// The device of the launch template's own disk, where `disk` is on another: it would be a
-    /// second disk.
+    /// The device of the launch template's disk, if `disk` uses a different one: otherwise the
+    /// machine would get two disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted_device: Option<Arc<str>>,
-    /// Where machines stand, where it matters.
+    /// Placement of the machines, if specified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// Whether reserved capacity is taken before other. On demand only.
+    /// Whether reserved capacity is used first. On-Demand only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved_first: bool,
-    /// How many machines.
+    /// Number of machines.
     pub capacity: u32,
-    /// Tags of machine and volume.
+    /// Tags of machines and volumes.
     pub tags: Arc<[(String, String)]>,
 }
 
 impl LaunchRequest {
-    /// The place of a choice in the order of preference, where EC2 is to go by that: 0 is the
-    /// first.
+    /// Returns a choice's position in the order of preference, if EC2 should follow that order. 0
+    /// is the first.
     #[must_use]
     pub fn priority(&self, choice: &Override) -> Option<u16> {
         let rank = match self.allocation {
             Allocation::Prioritized => self.overrides.iter().position(|one| one == choice)?,
-            // Free capacity comes first there, and chooses the subnet.
+            // With this strategy free capacity has precedence and determines the subnet.
             Allocation::CapacityOptimizedPrioritized => self.rank_of_type(&choice.instance_type)?,
             _ => return None,
         };
@@ -97,9 +85,10 @@ impl LaunchRequest {
     }
 }
 
-/// The allocation that is sent: what the pool asks for where the market knows it, else the market's
-/// default. Spot goes by price and free capacity, as AWS advises: the preferred type alone would be
-/// reclaimed more often. What has no list of types has no order of types either.
+/// Returns the allocation strategy to send: the pool's if the market supports it, otherwise the
+/// market's default. For Spot the default considers price and free capacity, as AWS recommends:
+/// preferring one type would cause more interruptions. Without a list of types there is no order of
+/// types.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
 #[must_use]
 pub const fn allocation(
@@ -130,46 +119,46 @@ pub const fn allocation(
     }
 }
 
-/// How far a launch is.
+/// The progress of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchState {
-    /// EC2 was called, or is about to be, and its answer is not on record.
+    /// EC2 was called or is about to be, and its response is not recorded.
     Open,
-    /// EC2's answer is on record and every slot is bound or free again.
+    /// EC2's response is recorded, and every slot is bound or released.
     Settled,
 }
 
 /// The record of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Launch {
-    /// Version of the record's form.
+    /// The record's schema version.
     pub schema: u16,
-    /// Client token and tag.
+    /// The client token and tag value.
     pub id: LaunchId,
     /// The pool it is for.
     pub pool: PoolName,
-    /// What is asked of EC2.
+    /// The request to EC2.
     pub request: LaunchRequest,
-    /// The instances that the machines will be bound to.
+    /// The instances to bind the machines to.
     pub slots: Vec<InstanceName>,
     /// Open or settled.
     pub state: LaunchState,
     /// When it was committed.
     pub created_at: Time,
-    /// Until then it belongs to the pass that called EC2; later anyone may replay it.
+    /// The lease of the pass that called EC2; after it, any pass may replay the launch.
     pub lease_until: Time,
-    /// How often the request was sent.
+    /// Number of times the request was sent.
     pub calls: u32,
-    /// When it was last sent, unless EC2 has refused it for certain since.
+    /// When it was last sent, unless EC2 has definitely refused it since.
     pub called_at: Option<Time>,
-    /// When, before that, it was last sent with an outcome that nobody knows: it may still be under
-    /// way.
+    /// When, before that, it was last sent with an unknown outcome: that call may still be in
+    /// flight.
     pub doubtful_at: Option<Time>,
 }
 
 impl Launch {
-    /// A new launch, leased to the pass that commits it.
+    /// Creates a launch that is leased to the pass that commits it.
     #[must_use]
     pub fn open(
         id: LaunchId,
@@ -194,13 +183,15 @@ impl Launch {
         }
     }
 
-    /// The launch where who commits it does not call EC2: whoever finds it first does.
+    /// Returns the launch for a committing pass that does not call EC2: the first pass that finds
+    /// it will.
     #[must_use]
     pub fn uncalled(self) -> Self {
         Self { lease_until: self.created_at, calls: 0, called_at: None, ..self }
     }
 
-    /// The lease taken for a call, mostly one more; none while another pass may still be calling.
+    /// Returns the launch leased for a call, usually a repeated one. `None` while a different pass
+    /// may still be calling.
     #[must_use]
     pub fn leased_again(&self, now: Time, timings: &Timings) -> Option<Self> {
         let free = self.state == LaunchState::Open && now >= self.lease_until;
@@ -213,89 +204,62 @@ impl Launch {
         })
     }
 
-    /// The lease given back at once: it is to be looked for again soon. `is_refused`: EC2 certainly
-    /// did nothing on this call.
+    /// Returns the launch with its lease released, due again at `again_at`. `is_refused`: EC2
+    /// definitely launched no machine in this call.
     #[must_use]
     pub fn released(&self, again_at: Time, is_refused: bool) -> Self {
         let called_at = self.called_at.filter(|_| !is_refused);
         Self { lease_until: again_at, called_at, ..self.clone() }
     }
 
-    /// Whether EC2 has been called before with this launch's token: an answer may be as old as the
-    /// first call.
+    /// Returns whether EC2 was called before with this launch's token, so that its response may
+    /// date from the first call.
     #[must_use]
     pub const fn is_replay(&self) -> bool {
         self.calls > 1
     }
 
-    /// Whether an earlier call may still be under way: EC2 may yet carry it out.
+    /// Returns whether an earlier call may still be in flight, so that EC2 may still execute it.
     #[must_use]
     pub fn may_be_under_way(&self, now: Time, timings: &Timings) -> bool {
         self.doubtful_at.is_some_and(|at| !now.is_past(at, timings.creating_lease_seconds))
     }
 
-    /// The answer is on record.
+    /// Returns the launch after its response was recorded.
     #[must_use]
     pub fn settled(&self) -> Self {
         Self { state: LaunchState::Settled, ..self.clone() }
     }
 
-    /// Whether an ambiguous launch has been looked for long enough: what shows up later is an
-    /// orphan.
+    /// Returns whether an ambiguous launch was looked up for long enough: a machine that appears
+    /// later is an orphan.
     #[must_use]
     pub fn is_given_up(&self, now: Time, timings: &Timings) -> bool {
         now.is_past(self.created_at, timings.launch_lookup_seconds)
     }
 }
 
-/// EC2's answer to a launch.
+/// EC2's response to a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LaunchAnswer {
-    /// The machines it launched, and what each is. A replay may answer without them: AWS does not
-    /// document it.
+    /// The machines that it launched, with type, zone and market. A replay may omit them: AWS does
+    /// not document that case.
     pub machines: BTreeMap<MachineId, Make>,
     /// Definite errors of parts of the fleet, one per type and zone.
     pub errors: Vec<LaunchError>,
 }
 
-/// A provider's error: class, its own code, its sentence.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct LaunchError {
-    /// What to do about it.
-    pub class: ErrorClass,
-    /// EC2's code, for example `InsufficientInstanceCapacity`.
-    pub code: String,
-    /// EC2's sentence.
-    pub message: String,
-    /// The type and subnet that it is about; none when it is about the whole call.
-    pub place: Option<Override>,
-}
-
-impl LaunchError {
-    /// Returns an error of a whole call: EC2's message, and advice where that alone does not help.
-    #[must_use]
-    pub fn new(class: ErrorClass, code: impl Into<String>, message: impl Into<String>) -> Self {
-        let (code, mut message) = (code.into(), message.into());
-        if let Some(advice) = advice(&code) {
-            message = format!("{message} ({advice})");
-        }
-        Self { class, code, message, place: None }
-    }
-
-    /// Where, if that is known, and EC2's sentence.
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        match &self.place {
-            Some(place) => format!("{place}: {}", self.message),
-            None => self.message.clone(),
-        }
-    }
-}
-
-impl std::fmt::Display for LaunchError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.code, self.sentence())
-    }
+/// The effect of EC2's response, or of the lookup by tag, on a launch and its slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchOutcome {
+    /// The launch, settled or still open.
+    pub launch: Change<Launch>,
+    /// Slots that got a machine.
+    pub bound: Vec<(MachineId, Change<Instance>)>,
+    /// Slots that definitely got no machine.
+    pub failed: Vec<Change<Instance>>,
+    /// Slots of a launch that remains open, with the time of its next lookup.
+    pub waiting: Vec<Change<Instance>>,
 }
 
 #[cfg(test)]

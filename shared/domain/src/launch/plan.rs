@@ -1,5 +1,5 @@
-//! The launch pass, as far as it is arithmetic: who serves whom, what to ask of EC2, and (in
-//! `apply`) what its answer means.
+//! The pure part of the launch pass: which runner serves which job, what to request from EC2 and,
+//! in `apply`, what its response means.
 
 mod apply;
 mod idle;
@@ -7,68 +7,68 @@ mod request;
 
 use std::collections::{BTreeSet, VecDeque};
 
-pub use self::apply::{Answered, LaunchOutcome, apply};
+pub use self::apply::{Answered, apply};
 pub use self::idle::canary;
 use self::request::planned_launch;
+use crate::claim::{self, can_serve};
+use crate::ec2::ErrorClass;
 use crate::ec2::classify::is_of_duplicate_pools;
-use crate::ec2::{ErrorClass, Market};
 use crate::ids::Entity;
 use crate::instance::{Instance, RunnerState, State};
 use crate::job::Job;
-use crate::job::claim::{self, can_serve};
 use crate::launch::Launch;
-use crate::launch::cooldown::{Cooldowns, LaunchOptions, first_market};
+use crate::launch::record::Cooldowns;
+use crate::launch::record::cooldown::{LaunchOptions, first_market, next_market};
 use crate::launch::verdict::{Block, Conditions, Wanted, entity_of, verdict};
 use crate::pool::Pool;
 use crate::stored::{Change, Stored};
 use crate::time::Time;
 use crate::timings::Timings;
 
-/// Most slots of one launch: its commit writes two records a slot besides the launch and the
-/// counter of its pool, and DynamoDB takes 100 writes in a transaction.
+/// Maximum number of slots in a launch: its commit writes two records per slot plus the launch and
+/// the pool's counter, and DynamoDB allows 100 writes in a transaction.
 pub const MAX_SLOTS: usize = 49;
-/// Most jobs that go with a full launch rather than with one of their own. For each of them two
-/// slots come without their claims, which a commit of their own makes up for: fifty-four slots are
-/// forty-four with and ten without.
+/// Maximum number of jobs beyond [`MAX_SLOTS`] that join a launch instead of getting a separate
+/// one. For each of them, two slots are committed without their claims, which a second commit adds:
+/// fifty-four slots are forty-four with and ten without claims.
 pub const MAX_BEYOND: usize = 5;
-/// The same where the stack has a limit, whose counter is one more.
+/// [`MAX_SLOTS`] if the stack has a limit, whose counter is one more write.
 pub const MAX_SLOTS_OF_STACK: usize = 48;
-/// The same where entities have limits: each slot may come with the counter of an entity of its
-/// own.
+/// [`MAX_SLOTS`] if entities have limits: each slot may add the counter of a different entity.
 pub const MAX_SLOTS_COUNTED: usize = 32;
 
-/// The tag that names the stack.
+/// The tag with the stack's name.
 pub const STACK_TAG: &str = "muster:stack";
-/// The tag that names the launch.
+/// The tag with the launch's ID.
 pub const LAUNCH_TAG: &str = "muster:launch";
-/// The tag that names the pool.
+/// The tag with the pool's name.
 pub const POOL_TAG: &str = "muster:pool";
 
-/// What a launch pass knows.
+/// The input of a launch pass.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// The stack's name, for the tag.
+    /// The stack's name, for its tag.
     pub stack: &'a str,
     /// The pool.
     pub pool: &'a Pool,
-    /// All that may stand in the way.
+    /// All conditions that can prevent a launch.
     pub conditions: Conditions,
     /// Jobs without a claim, in any order.
     pub demand: Vec<Stored<Job>>,
-    /// Instances without a claim that could still take a job, also such as are marked as idle.
+    /// Instances without a claim that can still take a job, including those marked as idle.
     pub supply: Vec<Stored<Instance>>,
     /// Slots whose next attempt is due.
     pub retries: Vec<Stored<Instance>>,
-    /// Makes launch ids of this pass differ from those of any other.
+    /// Makes launch IDs unique to this pass.
     pub seed: u64,
-    /// The time.
+    /// The current time.
     pub now: Time,
     /// All durations.
     pub timings: &'a Timings,
 }
 
 impl View<'_> {
-    /// Most slots of one launch here.
+    /// Returns the maximum number of slots of a launch in this pass.
     #[must_use]
     pub fn most_slots(&self) -> usize {
         let most = if self.conditions.headroom.limits_entities() {
@@ -78,7 +78,7 @@ impl View<'_> {
         } else {
             MAX_SLOTS
         };
-        // That a machine finds out stands in one record more.
+        // Recording a probe takes one more write.
         most - usize::from(self.conditions.are_troubled())
     }
 }
@@ -88,26 +88,26 @@ impl View<'_> {
 pub struct PlannedLaunch {
     /// The record.
     pub launch: Launch,
-    /// New instances, each with the job it claims.
+    /// New instances, each with the job that it claims.
     pub fresh: Vec<(Instance, Change<Job>)>,
-    /// New instances without their claims, each with its job: one commit does not hold them all,
-    /// the next one claims.
+    /// New instances without their claims, each with its job: they do not fit in one commit, so the
+    /// next commit adds the claims.
     pub beyond: Vec<(Instance, Stored<Job>)>,
     /// New instances that no job needs yet.
     pub idle: Vec<Instance>,
-    /// Instances that get another attempt.
+    /// Existing slots that get a new attempt.
     pub again: Vec<Change<Instance>>,
 }
 
 impl PlannedLaunch {
-    /// The instances that come with it.
+    /// Returns the new instances of the launch.
     pub fn instances(&self) -> impl Iterator<Item = &Instance> {
         let fresh = self.fresh.iter().map(|(instance, _)| instance);
         let beyond = self.beyond.iter().map(|(instance, _)| instance);
         fresh.chain(beyond).chain(&self.idle)
     }
 
-    /// The entities of all its machines.
+    /// Returns the entities of all its machines.
     #[must_use]
     pub fn entities(&self) -> BTreeSet<&Entity> {
         let again = self.again.iter().map(Change::next);
@@ -115,70 +115,69 @@ impl PlannedLaunch {
     }
 }
 
-/// A job for which this pool does nothing now.
+/// A job that this pool cannot serve now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaced {
     /// The job.
     pub job: Stored<Job>,
-    /// The slot that claims it, if it has one already: EC2 refused the launch, and refuses the next
-    /// one.
+    /// The slot that claims it, if any: EC2 refused its launch, and would refuse the next.
     pub slot: Option<Stored<Instance>>,
-    /// Why.
+    /// The reason.
     pub block: Block,
 }
 
-/// A slot that waits, with nothing that its pool may ask of EC2 for it.
+/// A waiting slot for which the pool has no request to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedSlot {
     /// The slot.
     pub slot: Stored<Instance>,
-    /// Why.
+    /// The reason.
     pub block: Block,
 }
 
-/// What a launch pass does.
+/// The actions of a launch pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Jobs given to instances that are there already.
+    /// Jobs assigned to existing instances.
     pub claims: Vec<(Change<Job>, Change<Instance>)>,
     /// New fleet requests.
     pub launches: Vec<PlannedLaunch>,
-    /// Slots that are not tried again now, due when they are.
+    /// Slots that are not retried now, with their next due time.
     pub put_off: Vec<Change<Instance>>,
-    /// Slots for which nothing can be launched now: their jobs may find a machine elsewhere.
+    /// Slots that cannot be launched now: their jobs may find a machine in a different pool.
     pub stuck: Vec<BlockedSlot>,
-    /// Jobs for which nothing can be launched now.
+    /// Jobs that cannot be served now.
     pub left: Vec<Unplaced>,
-    /// Why no more of the min idle is launched, where some of it is missing.
+    /// Why no further idle runners are launched, if `min_idle` is not reached.
     pub idle_block: Option<Block>,
 }
 
 impl Plan {
-    /// Whether there is more to write than launches.
+    /// Returns whether it writes anything besides launches.
     #[must_use]
     pub const fn writes_beside_launches(&self) -> bool {
         !self.claims.is_empty() || !self.put_off.is_empty()
     }
 
-    /// What stands in the way of jobs, slots and the min idle.
+    /// Returns the blocks of jobs, slots and idle runners.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         let jobs = self.left.iter().map(|left| &left.block);
         jobs.chain(self.stuck.iter().map(|slot| &slot.block)).chain(&self.idle_block)
     }
 }
 
-/// Plans: free runners first, then machines up to the maximum, the oldest job first, then what is
-/// missing of the min idle.
+/// Plans a launch pass: assigns free runners, then launches machines up to the maximum, oldest job
+/// first, then fills up `min_idle`.
 #[must_use]
 pub fn plan(mut view: View<'_>) -> Plan {
     let mut plan = Plan::default();
     let mut demand = std::mem::take(&mut view.demand);
     demand.sort_by_key(|job| (job.queued_at(), job.key()));
-    // A job that a runner has taken is no other's.
+    // A job that a runner has already taken is not assigned again.
     let (taken, demand): (Vec<Stored<Job>>, Vec<Stored<Job>>) =
         demand.into_iter().partition(|job| view.conditions.taken_until(job.key()).is_some());
     let mut demand = VecDeque::from(demand);
-    // Those nearest to taking a job first.
+    // Instances closest to taking a job first.
     view.supply.sort_by(|a, b| {
         let rank = |one: &Instance| (nearness(one), one.mark().is_some(), one.created_at);
         rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
@@ -196,13 +195,13 @@ pub fn plan(mut view: View<'_>) -> Plan {
     }
 
     let mut asked: Vec<Asked> = Vec::new();
-    // Slots to try again come before new ones.
+    // Slots to retry come before new ones.
     for slot in std::mem::take(&mut view.retries) {
         let wanted = Wanted::Slot(&slot);
         match verdict(view.pool, wanted, &view.conditions, view.now) {
             Ok(offer) => {
                 view.conditions.take(wanted, &slot.entity);
-                of_market(&mut asked, offer).again.push_back(slot);
+                market_entry(&mut asked, offer).again.push_back(slot);
             }
             Err(block) => {
                 plan.put_off.extend(put_off(&slot, &block, &view));
@@ -216,7 +215,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
         {
             (Ok(offer), Some(entity)) => {
                 view.conditions.take(wanted, &entity);
-                of_market(&mut asked, offer).fresh.push_back(job);
+                market_entry(&mut asked, offer).fresh.push_back(job);
             }
             (Ok(_), None) => {}
             (Err(block), _) => plan.left.push(Unplaced { job, slot: None, block }),
@@ -244,21 +243,22 @@ fn nearness(instance: &Instance) -> u8 {
     }
 }
 
-/// What is asked for on one market.
+/// What to request on one market.
 struct Asked {
     offer: LaunchOptions,
     again: VecDeque<Stored<Instance>>,
     fresh: VecDeque<Stored<Job>>,
 }
 
-/// One launch for each market, since that is a parameter of the request, cut to size.
+/// Plans the launches: at least one per market, which is a parameter of the request, split at the
+/// maximum size.
 fn launches(view: &View<'_>, mut asked: Vec<Asked>, plan: &mut Plan) {
     asked.sort_by_key(|one| one.offer.market);
     for Asked { offer, mut again, mut fresh } in asked {
         while !again.is_empty() || !fresh.is_empty() {
             let most = view.most_slots();
             let again: Vec<Stored<Instance>> = again.drain(..again.len().min(most)).collect();
-            // A few jobs more than fit would cost a call of EC2 of their own.
+            // Avoids a separate EC2 call for the few jobs that exceed the maximum.
             let goes_with = again.is_empty() && most == MAX_SLOTS;
             let all = goes_with && fresh.len() <= MAX_SLOTS + MAX_BEYOND;
             let count = if all { fresh.len() } else { fresh.len().min(most - again.len()) };
@@ -271,7 +271,7 @@ fn launches(view: &View<'_>, mut asked: Vec<Asked>, plan: &mut Plan) {
     }
 }
 
-fn of_market(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
+fn market_entry(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
     let index = asked.iter().position(|one| one.offer.market == offer.market);
     let index = index.unwrap_or_else(|| {
         asked.push(Asked { offer, again: VecDeque::new(), fresh: VecDeque::new() });
@@ -280,20 +280,8 @@ fn of_market(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
     &mut asked[index]
 }
 
-/// Where the next attempt of a slot begins. A slot waits for a quota without end, and the second
-/// refusal may have been that of on-demand's: then spot is asked again, and while it is closed, the
-/// offer falls back by itself.
-pub(crate) fn next_market(pool: &Pool, slot: &Instance) -> Market {
-    let waits_for_quota = slot.attempts > 1 && slot.refused == Some(ErrorClass::Quota);
-    let falls_back = slot.refused.is_some_and(|class| pool.falls_back_after(class));
-    if slot.attempts > 0 && !waits_for_quota && falls_back {
-        return Market::OnDemand;
-    }
-    first_market(pool.market)
-}
-
-/// Whether a slot that waits for its next attempt is to be launched now: its wait is over, or it is
-/// the rest of a spot launch, which on-demand takes over at once.
+/// Returns whether to launch a waiting slot now: its wait is over, or it is the remainder of a Spot
+/// launch, which On-Demand takes over immediately.
 #[must_use]
 pub fn is_launch_due(
     pool: &Pool,
@@ -302,14 +290,14 @@ pub fn is_launch_due(
     now: Time,
     timings: &Timings,
 ) -> bool {
-    // A quota's wait is its own, and may be over before its time: a machine of ours has ended.
+    // A quota has its own wait, which may end early because one of our machines ended.
     let is_open_again = slot.state() == State::PendingCreate
         && slot.refused == Some(ErrorClass::Quota)
         && cooldowns.offer(pool, next_market(pool, slot), now).is_ok();
     slot.is_retry_due(now, timings) || is_asked_at_once(pool, slot) || is_open_again
 }
 
-/// Whether a slot is the rest of a spot launch.
+/// Returns whether a slot is the remainder of a Spot launch.
 #[must_use]
 pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
     slot.state() == State::PendingCreate
@@ -318,8 +306,8 @@ pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
         && first_market(pool.market) != next_market(pool, slot)
 }
 
-/// Whether a slot is asked for again in the same pass: it is the rest of a spot launch, or was
-/// refused for two subnets of one zone, which the next request does not have.
+/// Returns whether to retry a slot in this pass: it is the remainder of a Spot launch, or was
+/// refused because of two subnets in one zone, which the next request avoids.
 #[must_use]
 pub fn is_asked_at_once(pool: &Pool, slot: &Instance) -> bool {
     let is_of_zones = slot.state() == State::PendingCreate
@@ -331,8 +319,8 @@ pub fn is_asked_at_once(pool: &Pool, slot: &Instance) -> bool {
     is_of_zones || falls_back_at_once(pool, slot)
 }
 
-/// The slot, due when it is tried again; none when that is on record, or the pool is woken for it.
-/// Not always as late as the refusal says: somebody may have mended it.
+/// Returns the slot with its next due time. `None` if that is already recorded, or if the pool will
+/// be woken for it. The time is capped below the refusal's own: the cause may be fixed earlier.
 fn put_off(slot: &Stored<Instance>, block: &Block, view: &View<'_>) -> Option<Change<Instance>> {
     let until = block.until?.min(view.now + view.timings.retry_cap_seconds);
     let mut next = slot.record().clone();

@@ -1,4 +1,4 @@
-//! The lease of a launch and its ways to the end.
+//! The lease of a launch, and how a launch ends.
 
 use super::{Allocation, Launch, LaunchRequest, LaunchState, Market};
 use crate::testkit::{With, at, pool, slot, timings};
@@ -71,11 +71,11 @@ fn every_call_without_a_certain_answer_may_still_be_under_way_for_its_lease() {
     let second = again(&open(), 120);
     assert!(second.may_be_under_way(at(119), &timings()));
     assert!(!second.may_be_under_way(at(120), &timings()), "the first call is two minutes old");
-    // The second was ambiguous as well: its own two minutes count.
+    // The second call was ambiguous as well, so its own two minutes count.
     let third = again(&second.released(at(135), false), 135);
     assert!(third.may_be_under_way(at(239), &timings()));
     assert!(!third.may_be_under_way(at(240), &timings()));
-    // The third was refused for certain: nothing new is in doubt.
+    // The third call was definitely refused, so the set of doubtful calls is unchanged.
     let fourth = again(&third.released(at(150), true), 150);
     assert_eq!(fourth.doubtful_at, Some(at(120)));
 }
@@ -91,7 +91,7 @@ fn a_settled_launch_is_never_replayed() {
 fn an_ambiguous_launch_is_looked_for_five_minutes() {
     assert!(!open().is_given_up(at(299), &timings()));
     assert!(open().is_given_up(at(300), &timings()));
-    // Counted from the commit and not from the last replay.
+    // Counted from the commit, not from the last replay.
     let replay = open().leased_again(at(120), &timings()).expect("the lease is over");
     assert!(replay.is_given_up(at(300), &timings()));
 }

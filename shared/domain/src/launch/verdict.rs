@@ -1,8 +1,8 @@
-//! Whether a machine may be launched now, and why not. The plan, the overflow to other pools and
-//! `explain` ask this one function, so an operator is told what the launch pass does.
+//! Decides whether a machine may be launched now, and why not. The plan, the overflow to other
+//! pools and `explain` all use this function, so operators see exactly the launch pass's reasons.
 //!
-//! Each reason is a brake: one file with one pure function and its table of tests. To add one, write
-//! its file and give it a place in [`ORDER`].
+//! Each reason is a brake: one file with one pure function and its table of tests. To add one,
+//! write its file and add it to [`ORDER`].
 
 mod age;
 mod conditions;
@@ -21,34 +21,35 @@ pub use self::reason::{Wait, WaitReason};
 use crate::ids::Entity;
 use crate::instance::Instance;
 use crate::job::Job;
-use crate::launch::cooldown::LaunchOptions;
+use crate::launch::record::cooldown::LaunchOptions;
 use crate::pool::Pool;
 use crate::time::Time;
 
-/// What may stand in the way of a launch.
+/// A reason that can prevent a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Brake {
     /// The pool does not serve the job.
     Mismatch,
-    /// An operator has switched launches off, or the pool is held.
+    /// An operator has paused launches of the stack or of the pool.
     Switch,
-    /// The job is younger than the pool asks.
+    /// The job is younger than the pool's minimum age.
     Age,
-    /// A runner has taken the job, and GitHub has not said so yet.
+    /// A runner has taken the job, but GitHub has not reported it yet.
     Taken,
     /// The pool is at its maximum.
     Maximum,
-    /// The stack is, or the entity.
+    /// The stack or the entity is at its limit.
     Limit,
-    /// Machines of the pool, or of the entity, served nothing lately.
+    /// Recent machines of the pool or of the entity never ran a job.
     Trouble,
-    /// GitHub gives the entity's jobs to none of its idle runners.
+    /// GitHub does not assign the entity's jobs to its idle runners.
     Withheld,
-    /// EC2 refuses all that could be asked for.
+    /// EC2 refuses everything that could be requested.
     Refusal,
 }
 
-/// The order in which the brakes are asked: what the first one says is what people are told.
+/// The order in which the brakes are evaluated. Operators see the reason of the first one that
+/// applies.
 pub const ORDER: [Brake; 9] = [
     Brake::Mismatch,
     Brake::Switch,
@@ -77,62 +78,62 @@ impl Brake {
     }
 }
 
-/// For what a machine is wanted.
+/// The purpose of a launch.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
     /// A job without a claim.
     Job(&'a Job),
-    /// A slot of a launch that failed. It is counted already.
+    /// A slot of a launch that failed. Limits already count it.
     Slot(&'a Instance),
-    /// The pool's min idle.
+    /// The pool's idle runners (`min_idle`).
     Idle,
 }
 
-/// The question: may `pool` launch this now?
+/// The input of a verdict: may `pool` launch this now?
 pub struct Case<'a> {
     pool: &'a Pool,
     wanted: Wanted<'a>,
-    /// Where the runner would be registered.
+    /// The entity where the runner would be registered.
     entity: Option<Entity>,
     conditions: &'a Conditions,
     now: Time,
 }
 
-/// Who waits for the same.
+/// The scope of a block: the jobs that wait for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockScope {
     /// Every job of the pool.
     Pool,
-    /// Those of the job's entity in this pool.
+    /// The jobs of this entity in this pool.
     Entity,
     /// This job.
     Job,
 }
 
-/// Why nothing is launched now.
+/// Why a machine is not launched now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Which brake.
+    /// The brake that applies.
     pub brake: Brake,
-    /// When to look again; none where only an event ends it, which wakes the pool.
+    /// When to check again. `None` if only an event ends it, which wakes the pool.
     pub until: Option<Time>,
-    /// A sentence without its full stop.
+    /// The reason, in a sentence without a full stop.
     pub why: String,
-    /// Who waits with it.
+    /// What else waits for this reason.
     pub scope: BlockScope,
-    /// Another pool may launch meanwhile.
+    /// Whether a different pool may launch instead.
     pub elsewhere: bool,
 }
 
 impl Block {
-    /// Whether the pool launches machines, and this one is not among those that it has room for.
+    /// Returns whether the pool launches machines but has no capacity for this one.
     #[must_use]
     pub const fn is_for_room(&self) -> bool {
         matches!(self.brake, Brake::Maximum | Brake::Limit)
     }
 }
 
-/// Where the runner for `wanted` is registered.
+/// Returns the entity where the runner for `wanted` is registered.
 #[must_use]
 pub fn entity_of(pool: &Pool, wanted: Wanted<'_>) -> Option<Entity> {
     match wanted {
@@ -142,10 +143,10 @@ pub fn entity_of(pool: &Pool, wanted: Wanted<'_>) -> Option<Entity> {
     }
 }
 
-/// Whether `pool` may launch a machine now, and what it then asks of EC2.
+/// Returns what to request from EC2 if `pool` may launch a machine now.
 ///
 /// # Errors
-/// What the first brake of [`ORDER`] says.
+/// The reason of the first brake in [`ORDER`] that applies.
 pub fn verdict(
     pool: &Pool,
     wanted: Wanted<'_>,

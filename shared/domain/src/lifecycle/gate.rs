@@ -1,25 +1,26 @@
-//! The kill gate: what must be known before a machine is deregistered or terminated, unless it is
-//! dead, too old, shut to jobs by its own hook, or a forced order stands.
+//! The kill gate: the evidence required before a machine is deregistered or terminated, unless it
+//! is dead, too old, closed to jobs by its own hook, or under a forced order.
 //!
-//! GitHub's `busy` flag lies: false for 25 to 60 seconds after a start, and minutes into a job, and
-//! the DELETE answers 204 all the same (terraform-aws-github-runner #5085, #5228). So one read
-//! proves nothing; what protects a job is the runner's own hook, which is refused once the mark
-//! stands.
+//! GitHub's `busy` flag is unreliable: it is false for 25 to 60 seconds after a start and minutes
+//! into a job, and the DELETE answers 204 regardless (terraform-aws-github-runner #5085, #5228). So
+//! a single read proves nothing; the actual protection of a job is the runner's own hook, which is
+//! refused once the mark is set.
 
 use super::{Need, Policy};
 use crate::backoff;
 use crate::instance::{Instance, RunnerState, Waiting};
-use crate::observation::{Look, Observation, ProviderError, RunnerSeen};
+use crate::observation::{Look, Observation, RunnerSeen};
+use crate::provider::ProviderError;
 use crate::time::Time;
 
 pub(super) enum GateDecision {
-    /// Look first.
+    /// Check this first.
     Look(Need),
-    /// Not yet: keep this record and come back then.
+    /// Not yet: commit this record and come back at this time.
     Wait(Box<Instance>, Time),
-    /// A job runs, or may run.
+    /// A job runs, or may be running.
     Busy(&'static str),
-    /// All evidence is in. The record carries what was learned on the way.
+    /// All evidence is gathered. The record contains what the checks found.
     Passed(Box<Instance>),
 }
 
@@ -32,14 +33,14 @@ pub(super) fn gate(
     if instance.runner.is_busy() {
         return GateDecision::Busy("a job was reported as started and not as ended");
     }
-    // Waiting could only fail the next job that GitHub gives it. Has it given one already, its
-    // DELETE answers 422.
+    // Waiting could only fail the next job that GitHub assigns to it. If GitHub has already
+    // assigned one, its DELETE answers 422.
     if instance.is_shut() {
         return GateDecision::Passed(Box::new(instance.clone()));
     }
-    // Until its agent has reported, its first job may reach it any moment. After that the two reads
-    // are what tells: a job that GitHub gives it has its hook asked or its runner busy before the
-    // second.
+    // Until its agent reports, its first job may arrive at any moment. After that, two reads are
+    // conclusive: a job that GitHub assigns makes its hook call us, or its runner busy, before the
+    // second read.
     let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if instance.runner.state < RunnerState::Idle && now < deadline {
         return waiting(instance, Waiting::SecondRead, deadline);
@@ -57,7 +58,7 @@ pub(super) fn gate(
         Look::Unknown => GateDecision::Look(Need::Runner),
         Look::Failed(trouble) => trouble_wait(instance, trouble, policy, now),
         Look::Seen(RunnerSeen::Busy(_)) => {
-            GateDecision::Busy("GitHub says that the runner is busy")
+            GateDecision::Busy("GitHub reports that the runner is busy")
         }
         Look::Seen(
             quiet @ (RunnerSeen::Absent | RunnerSeen::NotBusy(_) | RunnerSeen::Offline(_)),
@@ -65,7 +66,7 @@ pub(super) fn gate(
     }
 }
 
-/// A "not busy" read. The second one, far enough from the first, passes.
+/// Handles a "not busy" read. The second one, far enough from the first, passes.
 fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Time) -> GateDecision {
     let mut next = instance.clone();
     learn_registration(&mut next, seen, now);
@@ -86,7 +87,8 @@ fn not_busy(instance: &Instance, seen: RunnerSeen, policy: &Policy<'_>, now: Tim
     }
 }
 
-/// A configuration call whose answer was lost left a registration that only its name leads to.
+/// Records the registration that a configuration request with a lost response left behind; it can
+/// be found only by its name.
 pub(super) fn learn_registration(next: &mut Instance, seen: RunnerSeen, now: Time) {
     if next.runner.id.is_some() || next.runner.n == 0 {
         return;
@@ -108,7 +110,7 @@ fn waiting(instance: &Instance, why: Waiting, until: Time) -> GateDecision {
     GateDecision::Wait(Box::new(next), until)
 }
 
-/// GitHub did not answer the question: silence is never taken for absence.
+/// Schedules a retry after GitHub did not answer: a missing answer never counts as absence.
 pub(super) fn trouble_wait(
     instance: &Instance,
     trouble: &ProviderError,
@@ -118,7 +120,7 @@ pub(super) fn trouble_wait(
     let mut next = instance.clone();
     let (why, until) = match trouble {
         ProviderError::RateLimited(until) => {
-            // A reset in the past, or one that never comes, must not turn into a loop or a halt.
+            // A reset time in the past or far in the future must not cause a busy loop or a halt.
             let cap = now + policy.timings.retry_cap_seconds + policy.timings.retry_cap_seconds;
             (Waiting::RateLimited, (*until).clamp(now + policy.timings.retry_step_seconds, cap))
         }

@@ -1,10 +1,10 @@
-//! The product: `decide`, a function from a record and what was seen to the next step.
+//! The core: `decide`, a function from a record and observations to the next step.
 //!
-//! A pass repeats *observe, decide, commit, perform* until `decide` answers `Rest` or `Done`, and
-//! then settles its message. `decide` asks for a look when it needs one, so the happy path costs no
-//! call that is not needed; it names at most one effect per commit, so that each effect has its
-//! durable intent; and an effect's outcome is part of the next observation. A crash between any two
-//! of the verbs heals by running the pass again.
+//! A pass repeats *observe, decide, commit, perform* until `decide` returns `Rest` or `Done`, and
+//! then settles its message. `decide` requests each observation only when needed, so the happy path
+//! makes no unnecessary call. It names at most one effect per commit, so that each effect has its
+//! durable intent; the effect's outcome is part of the next observation. After a crash between any
+//! two of these steps, the next pass recovers.
 
 mod deleting;
 mod gate;
@@ -13,6 +13,7 @@ mod running;
 mod silence;
 mod starting;
 mod stop;
+pub mod surplus;
 mod switched;
 #[cfg(test)]
 mod tests;
@@ -26,40 +27,40 @@ use crate::orphan::Orphan;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
-/// What a pass looks at when asked.
+/// Something that a pass observes on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     /// EC2's view of the machine.
     Machine,
-    /// What stands on the machine's console. Worth a call and no wait: a failed look is as good as an
-    /// empty console.
+    /// The machine's console output. Worth one call but no wait: a failed read counts as an empty
+    /// console.
     Console,
-    /// GitHub's view of the runner, by id or, where none is known, by name.
+    /// GitHub's view of the runner, by ID or, if unknown, by name.
     Runner,
     /// The launch record.
     Launch,
     /// Whether the claimed job still waits.
     ClaimedJob,
-    /// Whether an idle runner is more than its pool wants. Asked only of pools that keep runners
-    /// idle.
+    /// Whether an idle runner exceeds what its pool keeps. Requested only for pools that keep idle
+    /// runners.
     Surplus,
 }
 
-/// Something done to the outside. Idempotent; its outcome is the next observation.
+/// A change to an external system. Idempotent; its outcome is the next observation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Remove the registration from GitHub.
     Deregister(RunnerId),
     /// Terminate the machine.
     Terminate(MachineId),
-    /// Have the pool's launch pass run.
+    /// Request a launch pass of the pool.
     WakePool,
 }
 
-/// Something to be written in the same commit.
+/// A record to write in the same commit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Record {
-    /// A line of the audit trail.
+    /// An entry of the audit log.
     Audit(Audit),
     /// An entry of the orphan ledger.
     Orphan(Orphan),
@@ -68,70 +69,71 @@ pub enum Record {
 /// The next step of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Look, then decide again.
+    /// Observe this, then decide again.
     Look(Need),
     /// Commit, perform, then decide again.
     Act {
         /// The record to commit.
         next: Box<Instance>,
-        /// Written with it.
+        /// Records to write with it.
         records: Vec<Record>,
-        /// Performed after it.
+        /// The effect to perform after the commit.
         effect: Option<Effect>,
     },
     /// Commit if anything changed, and come back at the record's due time.
     Rest(Box<Instance>),
-    /// Nothing is left to do, for ever.
+    /// The record has ended; no pass has work left.
     Done,
 }
 
-/// What `decide` may lean on besides the record.
+/// The parameters of `decide` besides the record.
 #[derive(Clone, Debug)]
 pub struct Policy<'a> {
     /// All durations.
     pub timings: &'a Timings,
-    /// The longest life of a machine of this pool.
+    /// Maximum lifetime of this pool's machines.
     pub max_lifetime: Seconds,
-    /// How many runners the pool keeps idle.
+    /// Number of idle runners that the pool keeps.
     pub min_idle: u32,
 }
 
 impl Policy<'_> {
-    /// When a machine of this pool has lived for as long as it may.
+    /// Returns when a machine of this pool reaches its maximum lifetime.
     fn end_of_life(&self, instance: &Instance) -> Time {
         instance.launched_at() + self.max_lifetime
     }
 
-    /// When a runner without a job goes, whatever its pool keeps idle. Its place is taken by a new
-    /// one, so that any job has at least half of the longest life before it.
+    /// Returns when a runner without a job is retired, even if its pool keeps idle runners. A new
+    /// one replaces it, so that every job has at least half of the maximum lifetime available.
     fn retires_at(&self, instance: &Instance) -> Time {
         instance.launched_at() + Seconds(self.max_lifetime.0 / 2)
     }
 
-    /// Whether its end waits for no job: so ordered, or it is older than its pool allows.
+    /// Returns whether the delete does not wait for a running job: an operator ordered that, or the
+    /// machine exceeds its maximum lifetime.
     fn ends_jobs(&self, instance: &Instance, now: Time) -> bool {
         instance.may_kill_job() || now >= self.end_of_life(instance)
     }
 }
 
-/// The next step for an instance.
+/// Decides the next step for an instance.
 #[must_use]
 pub fn decide(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let step = next_step(instance, seen, policy, now);
-    if seen.deletes_off && switched::asks_switch(instance, &step) {
-        return noting(switched::held_back(instance, policy, now), seen);
+    if seen.deletes_off && switched::is_blocked_by_pause(instance, &step) {
+        return with_machine_facts(switched::paused(instance, policy, now), seen);
     }
-    noting(step, seen)
+    with_machine_facts(step, seen)
 }
 
-/// The step, with what EC2 has told of the machine beside it. No decision asks for that, and it
-/// costs no commit of its own on the way of a machine that ends.
-fn noting(mut step: Step, seen: &Observation) -> Step {
+/// Adds EC2's information about the machine to the step. No decision requests it, and it needs no
+/// commit of its own while the machine is being deleted.
+fn with_machine_facts(mut step: Step, seen: &Observation) -> Step {
     match &mut step {
         Step::Act { next, .. } | Step::Rest(next) if next.machine().is_some() => {
-            next.note_make(&seen.machine_make);
+            next.record_make(&seen.machine_make);
             if let Some(at) = seen.machine_ended_at {
-                next.note_end(at);
+                next.record_end(at);
             }
         }
         Step::Act { .. } | Step::Rest(_) | Step::Look(_) | Step::Done => {}
@@ -154,8 +156,8 @@ fn next_step(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: 
     }
 }
 
-/// The record of a machine that EC2 shows after it denied knowing it: denials count as its end only
-/// when nothing stood between them.
+/// Returns the record of a machine that EC2 shows again after denying it: denials count as its end
+/// only if they are uninterrupted.
 fn shown_again(instance: &Instance, seen: &Observation, now: Time) -> Option<Instance> {
     let is_shown = match seen.machine {
         Look::Seen(Machine::Pending | Machine::Running | Machine::Stopped) => true,
@@ -185,34 +187,33 @@ fn rest_until(mut next: Instance, at: Time) -> Step {
     Step::Rest(Box::new(next))
 }
 
-/// Comes back when the record says, which some other pass has decided.
+/// Comes back at the record's due time, which a different pass has set.
 fn rest(instance: &Instance) -> Step {
     Step::Rest(Box::new(instance.clone()))
 }
 
-/// Whether the record's own time has not come yet. A duplicate or early message must not shorten a
-/// wait.
+/// Returns whether the record is not due yet. A duplicate or early message must not shorten a wait.
 fn is_early(instance: &Instance, now: Time) -> bool {
     instance.due_at().is_some_and(|due| now < due)
 }
 
-/// The machine's end, as far as it is certain.
+/// How certain the machine's end is.
 enum Death {
-    /// EC2 said so, or did not know the machine at any look for long.
+    /// EC2 reported it, or did not know the machine at any check for long.
     Certain(&'static str),
-    /// Absent, but not for long enough: look again then.
+    /// Absent, but not for long enough: check again at this time.
     Unconfirmed(Box<Instance>, Time),
-    /// It lives, or nobody looked.
+    /// It is alive, or was not checked.
     No,
 }
 
-/// "Absent" counts only for a machine old enough that EC2 must know it, and then as
-/// [`Absence`](crate::absence) says.
+/// Evaluates the machine's end. "Absent" counts only for a machine that EC2 must know by its age,
+/// and then as described in [`Absence`](crate::absence).
 fn death(instance: &Instance, seen: &Observation, timings: &Timings, now: Time) -> Death {
     match seen.machine {
-        Look::Seen(Machine::Gone) => Death::Certain("EC2 says that the machine is gone"),
+        Look::Seen(Machine::Gone) => Death::Certain("EC2 reports that the machine is gone"),
         Look::Seen(Machine::Absent) if seen.machine_told_gone => {
-            Death::Certain("EC2 said that the machine ends, and does not know it any more")
+            Death::Certain("EC2 reported that the machine is ending, and no longer knows it")
         }
         Look::Seen(Machine::Absent) => {
             let born = instance.bound_at.unwrap_or(instance.created_at);
@@ -222,7 +223,7 @@ fn death(instance: &Instance, seen: &Observation, timings: &Timings, now: Time) 
                 return Death::Unconfirmed(Box::new(instance.clone()), old_enough);
             }
             if absence.is_certain(timings) {
-                return Death::Certain("EC2 did not know the machine at any look");
+                return Death::Certain("EC2 did not know the machine in any check");
             }
             let mut next = instance.clone();
             next.absence = Some(absence);

@@ -1,15 +1,14 @@
-//! Whether a job can reach an idle runner.
+//! Detection of idle runners that no job can reach.
 //!
-//! An agent may listen for ever without a registration (actions/runner #4617), and a machine may
-//! hang: EC2 calls both healthy. Only GitHub knows, and it may err, or the agent may be away for a
-//! moment to update itself. So a runner that is found out of reach is marked like any other: it is
-//! supply no more, the kill gate looks again, and a job that starts on it all the same takes the
-//! mark back.
+//! An agent may listen forever without a registration (actions/runner #4617), and a machine may
+//! hang: EC2 reports both as healthy. Only GitHub knows, and it can be wrong, or the agent may be
+//! briefly disconnected to update itself. So an unreachable runner is only marked: it no longer
+//! counts as supply, the kill gate checks it again, and a job that starts on it removes the mark.
 
 use crate::instance::{DeleteReason, Instance};
 use crate::observation::{Look, Observation, RunnerSeen};
 
-/// Whether GitHub shows a connected agent.
+/// Returns whether GitHub shows a connected agent.
 pub(super) fn reach(seen: &Observation) -> Look<bool> {
     match &seen.runner {
         Look::Unknown => Look::Unknown,
@@ -19,7 +18,7 @@ pub(super) fn reach(seen: &Observation) -> Look<bool> {
     }
 }
 
-/// Whether a runner that was marked as out of reach is there after all, and waits for a job.
+/// Returns whether a runner that was marked as unreachable is connected again and waits for a job.
 pub(super) fn is_back(instance: &Instance, seen: &Observation) -> bool {
     instance.mark().is_some_and(|mark| mark.reason == DeleteReason::Unreachable)
         && matches!(seen.runner, Look::Seen(RunnerSeen::NotBusy(_)))

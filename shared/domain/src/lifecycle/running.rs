@@ -1,9 +1,10 @@
-//! A machine is bound. Most passes end here: nothing to do until a time in the record.
+//! The state `running`: a machine is bound. Most passes end here, with no work until a time in the
+//! record.
 
 use super::gate::{self, GateDecision};
 use super::{
     Death, Effect, Need, Policy, Step, act, death, is_early, perform, reach, rest, rest_until,
-    silence,
+    silence, stop,
 };
 use crate::instance::{DeleteReason, Exit, Instance, RunnerState, Waiting};
 use crate::observation::{Look, Machine, Observation};
@@ -15,7 +16,7 @@ pub(super) fn running(
     policy: &Policy<'_>,
     now: Time,
 ) -> Step {
-    // A first denial is to be confirmed, or not; whoever comes by looks.
+    // An earlier denial must be confirmed or refuted, so any pass checks the machine.
     let confirms = instance.absence.is_some();
     if (seen.machine_hint || confirms) && seen.machine == Look::Unknown {
         return Step::Look(Need::Machine);
@@ -24,7 +25,7 @@ pub(super) fn running(
         return step;
     }
     if now >= policy.end_of_life(instance) {
-        return outlived(instance, now);
+        return exceeded_lifetime(instance, now);
     }
     if let Some(exit) = &instance.runner.exit {
         return runner_ended(instance, exit, seen, policy, now);
@@ -32,7 +33,7 @@ pub(super) fn running(
     if instance.mark().is_some() {
         return marked(instance, seen, policy, now);
     }
-    if let Some(step) = taken_back(instance, seen, now) {
+    if let Some(step) = interrupted(instance, seen, now) {
         return step;
     }
     match instance.runner.state {
@@ -44,32 +45,37 @@ pub(super) fn running(
     }
 }
 
-/// EC2's word on the machine, if it ends the instance.
+/// Returns the step if EC2's report on the machine ends the instance.
 fn machine_ended(
     instance: &Instance,
     seen: &Observation,
     policy: &Policy<'_>,
     now: Time,
 ) -> Option<Step> {
-    let reason = match death(instance, seen, policy.timings, now) {
-        Death::Certain(_) => DeleteReason::MachineGone,
+    let gone = match death(instance, seen, policy.timings, now) {
+        Death::Certain(why) => Some(why),
         Death::Unconfirmed(next, again_at) => return Some(denied(*next, again_at, now)),
-        Death::No if seen.machine == Look::Seen(Machine::Stopped) => DeleteReason::MachineStopped,
+        Death::No if seen.machine == Look::Seen(Machine::Stopped) => None,
         Death::No => return None,
     };
-    if is_mute(instance, seen) && seen.console == Look::Unknown {
+    if ended_without_reason(instance, seen) && seen.console == Look::Unknown {
         return Some(Step::Look(Need::Console));
     }
     let mut next = with_console(instance, seen);
     if let Some(why) = seen.machine_reason.as_ref().filter(|why| !why.is_own_shutdown()) {
         next.ended_by_ec2(why, now);
     }
-    next.to_pending_delete(reason, now);
-    Some(act(next))
+    let Some(why) = gone else {
+        next.to_pending_delete(DeleteReason::MachineStopped, now);
+        return Some(act(next));
+    };
+    next.to_pending_delete(DeleteReason::MachineGone, now);
+    // Nothing is left to stop, so one commit ends the record.
+    Some(stop::gone(&next, now, why, policy))
 }
 
-/// EC2 denies the machine, which may take long to become certain: the job that is meant for it gets
-/// another one meanwhile.
+/// Handles EC2's denial of the machine. Confirming it may take long, so its claimed job gets a new
+/// machine meanwhile.
 fn denied(mut next: Instance, again_at: Time, now: Time) -> Step {
     if next.absence.is_none() || next.claim().is_none() || next.runner.has_taken_job() {
         return rest_until(next, again_at);
@@ -79,10 +85,10 @@ fn denied(mut next: Instance, again_at: Time, now: Time) -> Step {
     perform(next, Effect::WakePool)
 }
 
-/// EC2 takes the machine back in two minutes. A job that runs may still end in time. A runner
-/// without one must start none: it is marked, so that its hook refuses and GitHub is asked to
-/// remove it, and its job gets another machine at once.
-fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step> {
+/// Handles a Spot interruption in two minutes. A running job may still finish in time. A runner
+/// without a job must not start one: it is marked, so that its hook refuses and GitHub is asked to
+/// remove it, and its claimed job gets a new machine immediately.
+fn interrupted(instance: &Instance, seen: &Observation, now: Time) -> Option<Step> {
     let is_news = seen.spot_notice && instance.spot_notice_at.is_none();
     let is_free = !instance.runner.has_taken_job() && instance.runner.state <= RunnerState::Idle;
     if !is_news && (instance.spot_notice_at.is_none() || !is_free) {
@@ -94,23 +100,23 @@ fn taken_back(instance: &Instance, seen: &Observation, now: Time) -> Option<Step
         return Some(act(next));
     }
     next.set_mark(DeleteReason::SpotNotice, now);
-    next.clear_claim(now, "EC2 takes the machine back");
+    next.clear_claim(now, "EC2 reclaims the machine");
     next.set_due(now);
     Some(perform(next, Effect::WakePool))
 }
 
-/// Older than its pool allows: ends, job or not. The one timer that may end a running job; the
-/// audit line is written when that is done.
-fn outlived(instance: &Instance, now: Time) -> Step {
+/// Ends a machine that exceeds its maximum lifetime, with or without a job. This is the only timer
+/// that may end a running job; the audit entry is written when that happens.
+fn exceeded_lifetime(instance: &Instance, now: Time) -> Step {
     let mut next = instance.clone();
-    // An idle mark may stand already; the lifetime overrules it.
+    // An idle mark may already be set; the lifetime overrides it.
     next.clear_mark(now, "max lifetime reached");
     next.to_pending_delete(DeleteReason::MaxLifetime, now);
     act(next)
 }
 
-/// The happy path's last wait: the machine shuts itself down, and EC2 says so. Only when it does
-/// not, we do it.
+/// Handles the end of the runner. Normally the machine shuts itself down and EC2 reports that; if
+/// it does not, Muster terminates it.
 fn runner_ended(
     instance: &Instance,
     exit: &Exit,
@@ -119,9 +125,9 @@ fn runner_ended(
     now: Time,
 ) -> Step {
     if instance.claim().is_some() && !instance.runner.has_taken_job() {
-        return give_claim_back(instance, seen, policy, now, "the runner ended without a job");
+        return release_claim(instance, seen, policy, now, "the runner ended without a job");
     }
-    // Kept for a look, it shuts down at the end of that time.
+    // A machine kept for inspection shuts down at the end of that period.
     let ends = instance.kept_until.map_or(exit.at, |until| until.max(exit.at));
     let overdue = ends + policy.timings.shutdown_grace_seconds;
     if now < overdue {
@@ -135,15 +141,17 @@ fn runner_ended(
     act(next)
 }
 
-/// It ends before its runner is there, and neither it nor EC2 says why.
-fn is_mute(instance: &Instance, seen: &Observation) -> bool {
+/// Returns whether the machine ended before its runner came up and neither it nor EC2 gave a
+/// reason.
+fn ended_without_reason(instance: &Instance, seen: &Observation) -> bool {
     let is_shown = seen.machine != Look::Seen(Machine::Absent);
     let explains = seen.machine_reason.as_ref().is_some_and(|why| !why.is_own_shutdown());
     let is_told = instance.spot_notice_at.is_some() || explains;
     instance.runner.state <= RunnerState::Installing && is_shown && !is_told
 }
 
-/// What its console says is kept in the commit that marks it: its machine is asked once.
+/// Returns the record with the console output, which is stored in the commit that sets the mark. It
+/// is requested only once per machine.
 fn with_console(instance: &Instance, seen: &Observation) -> Instance {
     let mut next = instance.clone();
     if let Look::Seen(output) = &seen.console {
@@ -152,7 +160,7 @@ fn with_console(instance: &Instance, seen: &Observation) -> Instance {
     next
 }
 
-/// The agent has not reported its start.
+/// Handles a machine whose agent has not reported its start.
 fn booting(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
     if now < deadline {
@@ -163,29 +171,28 @@ fn booting(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Ti
     }
     let mut next = with_console(instance, seen);
     if instance.runner.n == 0 {
-        // It never asked for a configuration, and from the mark on it gets none: no job can reach
-        // it.
+        // It never requested a configuration, and the mark prevents one: no job can reach it.
         next.to_pending_delete(DeleteReason::BootTimeout, now);
     } else {
         next.set_mark(DeleteReason::BootTimeout, now);
-        // The evidence may take half an hour, and its job must not wait for it.
+        // Gathering evidence may take half an hour, and its job must not wait for that.
         next.clear_claim(now, "the runner did not start in time");
         next.set_due(now);
     }
     act(next)
 }
 
-/// The agent waits for a job.
+/// Handles a runner whose agent waits for a job.
 fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     if instance.claim().is_some() {
-        return idle_beside_job(instance, seen, policy, now);
+        return idle_with_queued_job(instance, seen, policy, now);
     }
     let reason = if seen.outdated {
         DeleteReason::Outdated
     } else if now >= policy.retires_at(instance) {
         DeleteReason::Retired
     } else {
-        match stays(instance, seen, policy, now) {
+        match keep_idle(instance, seen, policy, now) {
             Ok(step) => return step,
             Err(reason) => reason,
         }
@@ -196,12 +203,12 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     act(next)
 }
 
-/// What an idle runner does while it is neither surplus nor out of reach.
+/// Returns the step of an idle runner that is neither surplus nor unreachable.
 ///
 /// # Errors
 ///
-/// Why it ends.
-fn stays(
+/// The reason to delete it.
+fn keep_idle(
     instance: &Instance,
     seen: &Observation,
     policy: &Policy<'_>,
@@ -217,7 +224,7 @@ fn stays(
     }
     match &seen.surplus {
         Look::Unknown => return Ok(Step::Look(Need::Surplus)),
-        // Nothing is ended on a guess.
+        // Do not delete a runner on a guess.
         Look::Failed(_) => return until(now + policy.timings.busy_poll_seconds),
         Look::Seen(true) => return Err(DeleteReason::Idle),
         Look::Seen(false) => {}
@@ -229,9 +236,9 @@ fn stays(
     }
 }
 
-/// Idle although its job is queued: GitHub does not give it that job, or cannot, so the job gets
-/// another runner.
-fn idle_beside_job(
+/// Handles a runner that idles while its claimed job stays queued: GitHub does not, or cannot, give
+/// it that job, so the job gets a different runner.
+fn idle_with_queued_job(
     instance: &Instance,
     seen: &Observation,
     policy: &Policy<'_>,
@@ -253,13 +260,13 @@ fn idle_beside_job(
             perform(next, Effect::WakePool)
         }
         Look::Seen(true) | Look::Failed(_) => {
-            give_claim_back(instance, seen, policy, now, "sat idle beside the queued job")
+            release_claim(instance, seen, policy, now, "idled while its job stayed queued")
         }
     }
 }
 
-/// Ends the claim and has the launch pass find the job another runner, if it still needs one.
-fn give_claim_back(
+/// Ends the claim and requests a launch pass for the job, if it still needs a runner.
+fn release_claim(
     instance: &Instance,
     seen: &Observation,
     policy: &Policy<'_>,
@@ -271,17 +278,17 @@ fn give_claim_back(
         Look::Unknown => return Step::Look(Need::ClaimedJob),
         Look::Failed(_) => return rest_until(next, now + policy.timings.busy_poll_seconds),
         Look::Seen(true) => {
-            // A runner that took another job was not passed over.
+            // A runner that took a different job was not passed over.
             next.passed_over = !instance.runner.has_taken_job();
             next.clear_claim(now, why);
         }
-        Look::Seen(false) => next.clear_claim(now, "the job needs no runner any more"),
+        Look::Seen(false) => next.clear_claim(now, "the job no longer needs a runner"),
     }
     next.set_due(now);
     perform(next, Effect::WakePool)
 }
 
-/// A job runs, or has run.
+/// Handles a runner whose job runs or has ended.
 fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let lifetime = policy.end_of_life(instance);
     if let Some(step) = silence::write_off(instance, now) {
@@ -290,8 +297,8 @@ fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
     if instance.runner.is_busy() {
         return busy(instance, seen, policy, now);
     }
-    // The job is over and the machine has not reported its end. GitHub's `completed` alone proves
-    // nothing, so the kill gate is asked.
+    // The job has ended and the machine has not reported its own end. GitHub's `completed` alone
+    // proves nothing, so the kill gate decides.
     let hook = instance.runner.started.as_ref().and_then(|job| job.completed_at);
     let since = instance.runner.since;
     let over = hook.max(instance.runner.github_completed_at).map_or(since, |over| over.max(since));
@@ -305,8 +312,8 @@ fn active(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
     act(next)
 }
 
-/// A job runs. The hook does not say which, so without GitHub's event the claimed job may be
-/// another one that waits for a runner that is taken.
+/// Handles a running job. The hook does not identify it, so without GitHub's event the claimed job
+/// may be a different one that waits for an occupied runner.
 fn busy(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let lifetime = policy.end_of_life(instance);
     let over =
@@ -318,16 +325,17 @@ fn busy(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     if now < limit {
         return rest_until(instance.clone(), limit.min(over));
     }
-    give_claim_back(instance, seen, policy, now, "its runner is busy with another job")
+    release_claim(instance, seen, policy, now, "its runner is busy with another job")
 }
 
-/// Marked: evidence is gathered. Any contrary sign clears the mark, a job that starts before all.
+/// Gathers evidence for a marked instance. Any contrary evidence clears the mark, above all a job
+/// start.
 fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     if is_early(instance, now) {
         return rest(instance);
     }
     if instance.claim().is_some() && !instance.runner.has_taken_job() {
-        // The evidence may take long: its job gets another runner.
+        // Gathering evidence may take long: its job gets a different runner.
         let mut next = instance.clone();
         next.clear_claim(now, "marked for delete");
         return perform(next, Effect::WakePool);
@@ -343,7 +351,7 @@ fn marked(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Tim
         GateDecision::Busy(why) => {
             let mut next = instance.clone();
             next.seen_busy(now, why);
-            // The same look would be held against the next mark: this pass is over.
+            // End this pass: its observation would also count against the next mark.
             rest_until(next, now + policy.timings.busy_poll_seconds)
         }
         GateDecision::Passed(next) => {

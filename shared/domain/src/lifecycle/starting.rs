@@ -1,15 +1,15 @@
-//! Before a machine is bound. The launch pass of the pool does the work; these passes only see to
-//! it that no slot is forgotten.
+//! The states before a machine is bound. The pool's launch pass does the work; these passes only
+//! make sure that no slot is forgotten.
 
 use super::{Effect, Need, Policy, Step, act, is_early, perform, rest, rest_until};
-use crate::ec2::ErrorClass;
+use crate::ec2::{ErrorClass, LaunchError};
 use crate::instance::{DeleteReason, Instance};
-use crate::launch::{LaunchError, LaunchState};
+use crate::launch::LaunchState;
 use crate::observation::{Look, Observation};
 use crate::time::Time;
 
-/// Waits for its next attempt. Nothing exists at EC2, so a slot that no job needs simply ends, and
-/// so does one whose pool launches nothing any more: its job may find another pool.
+/// Handles a slot that waits for its next attempt. EC2 has no machine for it, so it ends if no job
+/// needs it or if its pool no longer launches machines: the job may find a different pool.
 pub(super) fn pending_create(
     instance: &Instance,
     seen: &Observation,
@@ -28,7 +28,8 @@ pub(super) fn pending_create(
     wake_pool(instance, policy, now)
 }
 
-/// Slot of an open launch. While the launch is leased, its pass owns the slot.
+/// Handles a slot of an open launch. While the launch is leased, the slot belongs to the launch
+/// pass.
 pub(super) fn creating(
     instance: &Instance,
     seen: &Observation,
@@ -46,7 +47,7 @@ pub(super) fn creating(
         }
         Look::Seen(Some((LaunchState::Open, _))) => wake_pool(instance, policy, now),
         Look::Seen(None | Some((LaunchState::Settled, _))) => {
-            // The pass that settled the launch was stopped before it came to this slot.
+            // The pass that settled the launch was stopped before it reached this slot.
             let mut next = instance.clone();
             let error = LaunchError::new(
                 ErrorClass::Capacity,
@@ -59,14 +60,14 @@ pub(super) fn creating(
     }
 }
 
-/// Failed for good.
+/// Deletes an instance whose launch failed permanently.
 pub(super) fn error(instance: &Instance, now: Time) -> Step {
     let mut next = instance.clone();
     next.to_pending_delete(DeleteReason::LaunchFailed, now);
     act(next)
 }
 
-/// Has the launch pass run, and looks again later in case that it did not.
+/// Requests a launch pass, and schedules a check in case it does not run.
 fn wake_pool(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     next.set_due(now + policy.timings.launch_retry_seconds);

@@ -1,8 +1,9 @@
-//! The graceful stop: deregister, then terminate, and nothing before the evidence is in.
+//! The graceful stop: deregister, then terminate, and do neither before the evidence is complete.
 //!
-//! The order of the questions is actions-runner-controller's, made durable: every mark stands in
-//! the record, so a crash never repeats a wait or forgets an answer.
+//! The order of the checks follows actions-runner-controller, made durable: every mark is in the
+//! record, so a crash never repeats a wait or loses a response.
 
+use super::deleting::force_is_over;
 use super::gate::{self, GateDecision, trouble_wait};
 use super::{
     Death, Effect, Need, Policy, Step, act, death, is_early, perform, rest, rest_until, silence,
@@ -12,7 +13,8 @@ use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState;
 use crate::lifecycle::Record;
-use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
+use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen};
+use crate::provider::ProviderError;
 use crate::time::Time;
 
 pub(super) fn stop(
@@ -21,15 +23,16 @@ pub(super) fn stop(
     policy: &Policy<'_>,
     now: Time,
 ) -> Step {
-    if asks_for_machine(instance, seen, now) {
+    if needs_machine(instance, seen, now) {
         return Step::Look(Need::Machine);
     }
     match death(instance, seen, policy.timings, now) {
         Death::Certain(why) => return gone(instance, now, why, policy),
-        Death::Unconfirmed(next, again_at) => {
+        // An old forced delete calls EC2 once more, and then leaves the machine to the orphan ledger.
+        Death::Unconfirmed(next, again_at) if !force_is_over(instance, policy, now) => {
             return wait(*next, Waiting::Absent, again_at);
         }
-        Death::No => {}
+        Death::Unconfirmed(..) | Death::No => {}
     }
     if is_early(instance, now) && !is_answered(instance, seen, policy, now) {
         return rest(instance);
@@ -38,23 +41,24 @@ pub(super) fn stop(
         return without_machine(instance, seen, policy, now);
     }
     if is_stopped(instance, seen) {
-        return go(instance, policy, now, "the machine was stopped, and with it its runner");
+        return terminate(instance, policy, now, "the machine was stopped, and with it its runner");
     }
     let deregistered = is_deregistered(instance);
-    // A job on record is told in the audit trail, also if GitHub's lie has cost its runner the
-    // registration.
+    // A known job gets an audit entry, even if GitHub's wrong `busy` flag has already cost its
+    // runner the registration.
     if policy.ends_jobs(instance, now) && (!deregistered || instance.runner.is_busy()) {
         return kill(instance, seen, policy, now);
     }
     if deregistered {
-        return go(instance, policy, now, "the runner can take no job");
+        return terminate(instance, policy, now, "the runner can take no job");
     }
     deregister(instance, seen, policy, now)
 }
 
-/// Another pass has found the call out and put the row off until its end, and here is the answer,
-/// which no record has yet. Forgotten, it would be asked for again then, by both. Once it is on
-/// record the row's time counts again: a pass that EC2 refuses comes to rest.
+/// Returns whether this pass has the response to a removal call for which a concurrent pass
+/// postponed the record. No record contains that response yet; without this check, both passes
+/// would repeat the call later. Once the response is recorded, the record's due time applies again,
+/// so a pass that EC2 refuses still comes to rest.
 fn is_answered(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> bool {
     let call = instance.mark().and_then(|mark| mark.removing_until);
     matches!(seen.deregistration, Look::Seen(_))
@@ -64,10 +68,11 @@ fn is_answered(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now
         && !policy.ends_jobs(instance, now)
 }
 
-/// The machine may have died: EC2 said something, or its runner is busy and only its death ends the
-/// wait, or EC2 did not end it. That may be because it is gone: with a machine its tags go, and
-/// with them our right to end it (`UnauthorizedOperation`; karpenter-provider-aws #2100).
-fn asks_for_machine(instance: &Instance, seen: &Observation, now: Time) -> bool {
+/// Returns whether EC2 must be checked because the machine may be dead: EC2 reported a change, or
+/// the runner is busy and only the machine's death would end the wait, or EC2 did not terminate it.
+/// The last can happen because the machine is already gone: its tags vanish with it, and with them
+/// our permission to terminate it (`UnauthorizedOperation`; karpenter-provider-aws #2100).
+fn needs_machine(instance: &Instance, seen: &Observation, now: Time) -> bool {
     let may_be_dead = instance.mark().is_some_and(|mark| {
         matches!(
             mark.waiting,
@@ -79,24 +84,25 @@ fn asks_for_machine(instance: &Instance, seen: &Observation, now: Time) -> bool 
         && (seen.machine_hint || (may_be_dead && !is_early(instance, now)))
 }
 
-/// No job can reach it: its agent ended, GitHub has removed it, or it never had a configuration
-/// and, since the mark, gets none.
+/// Returns whether no job can reach the runner: its agent ended, GitHub has removed it, or it never
+/// had a configuration and the mark prevents one.
 fn is_deregistered(instance: &Instance) -> bool {
     instance.runner.exit.is_some()
         || instance.mark().is_some_and(|mark| mark.deregistered)
         || instance.runner.n == 0
 }
 
-/// A stopped machine runs nothing, whatever its record or GitHub says of a job, and nobody starts
-/// it again.
+/// Returns whether the machine is stopped. It then runs no job, regardless of its record or GitHub,
+/// and is never started again.
 fn is_stopped(instance: &Instance, seen: &Observation) -> bool {
     seen.machine == Look::Seen(Machine::Stopped)
         || instance.mark().is_some_and(|mark| mark.reason == DeleteReason::MachineStopped)
 }
 
-/// A known job is waited for. Its hook may still wait itself, to hear what became of a call that
-/// GitHub has not answered: a registration that is there was not removed, and whether one that is
-/// not shown is gone, the same call tells. None then.
+/// Returns the step that waits for a known job. `None` if the response to a removal call must
+/// decide first: the job's hook may itself be waiting for that response. A registration that still
+/// exists was not removed; if GitHub does not show it, only repeating the call shows whether it is
+/// gone.
 fn known_job(
     instance: &Instance,
     seen: &Observation,
@@ -129,7 +135,7 @@ fn known_job(
     }
 }
 
-/// The evidence, then GitHub's DELETE.
+/// Gathers the evidence, then sends GitHub's DELETE.
 fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
     let passed = instance.mark().is_some_and(|mark| mark.gate_passed);
     if let Some(step) = known_job(instance, seen, policy, now) {
@@ -158,12 +164,13 @@ fn deregister(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now:
     match &seen.deregistration {
         Look::Unknown => ask_to_remove(instance, id, policy, now),
         Look::Seen(answer) => answered(instance, *answer, policy, now),
-        Look::Failed(trouble) => unanswered(&asked_in_vain(instance, now), trouble, policy, now),
+        Look::Failed(trouble) => unanswered(&with_call_ended(instance, now), trouble, policy, now),
     }
 }
 
-/// The intent is on record first: a job's start that comes before it is let pass, and holds the
-/// delete up. One call is out at a time, so that GitHub's refusal is the last word on all of them.
+/// Records the intent, then calls GitHub. A job start that arrives earlier is accepted and delays
+/// the delete. Only one call is in flight at a time, so that GitHub's refusal is final for all of
+/// them.
 fn ask_to_remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Time) -> Step {
     let call = instance.mark().and_then(|mark| mark.removing_until);
     if let Some(until) = call.filter(|until| now < *until) {
@@ -172,7 +179,8 @@ fn ask_to_remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Ti
     remove(instance, id, policy, now)
 }
 
-/// Also at once, for an end that waits for no job: no start is let pass there anyway.
+/// Sends the DELETE. A delete that does not wait for jobs calls this without the lease check: job
+/// starts are refused there anyway.
 fn remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     let until = now + policy.timings.deleting_lease_seconds;
@@ -180,7 +188,7 @@ fn remove(instance: &Instance, id: RunnerId, policy: &Policy<'_>, now: Time) -> 
     perform(next, Effect::Deregister(id))
 }
 
-/// GitHub keeps a busy runner, so its job may start.
+/// Clears the removal call: GitHub keeps a busy runner, so its job may start.
 fn not_removed(instance: &Instance) -> Instance {
     let mut next = instance.clone();
     if next.mark().is_some_and(|mark| mark.removing_until.is_some()) {
@@ -189,8 +197,8 @@ fn not_removed(instance: &Instance) -> Instance {
     next
 }
 
-/// The call is over, and what it has done is open: another one may be made.
-fn asked_in_vain(instance: &Instance, now: Time) -> Instance {
+/// Ends the lease of a removal call whose outcome is unknown, so that it can be repeated.
+fn with_call_ended(instance: &Instance, now: Time) -> Instance {
     let mut next = instance.clone();
     if next.mark().is_some_and(|mark| mark.removing_until.is_some_and(|until| until > now)) {
         next.update_mark(|mark| mark.removing_until = Some(now));
@@ -198,14 +206,15 @@ fn asked_in_vain(instance: &Instance, now: Time) -> Instance {
     next
 }
 
-/// The hook reports a job's end before the agent has told GitHub: ended now, the job would fail
-/// after all. The agent's exit follows in seconds and ends the wait.
+/// Returns until when a job whose end the hook reported may still be finishing. The hook runs
+/// before the agent reports the result to GitHub; terminating now would fail the job after all. The
+/// agent's exit follows within seconds and ends the wait.
 fn finishes_until(instance: &Instance, policy: &Policy<'_>) -> Option<Time> {
     let ended = instance.runner.started.as_ref().and_then(|job| job.completed_at)?;
     Some(ended + policy.timings.completed_grace_seconds)
 }
 
-/// A configuration call without an answer on record: GitHub is asked by name.
+/// Looks up, by name, the registration of a configuration request whose response is not recorded.
 fn find_registration(
     instance: &Instance,
     seen: &Observation,
@@ -231,15 +240,15 @@ fn find_registration(
     }
 }
 
-/// GitHub answered the DELETE. 404 after a registration means that it is gone: ephemeral runners
-/// are removed by GitHub when their job ends.
+/// Handles GitHub's response to the DELETE. A 404 for a known registration means that it is gone:
+/// GitHub removes ephemeral runners when their job ends.
 fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, now: Time) -> Step {
     let what = match answer {
         Deregistration::Busy => {
             return job_runs(&not_removed(instance), Waiting::Busy, policy, now);
         }
         Deregistration::Done => "deregistered from GitHub",
-        Deregistration::NotFound => "GitHub has no registration any more",
+        Deregistration::NotFound => "GitHub no longer has a registration",
     };
     let mut next = instance.clone();
     next.update_mark(|mark| {
@@ -249,14 +258,14 @@ fn answered(instance: &Instance, answer: Deregistration, policy: &Policy<'_>, no
     });
     next.tell(now, what.to_owned());
     if is_early(&next, now) {
-        // It waited for this answer alone.
+        // It was only waiting for this response.
         next.set_due(now);
     }
     act(next)
 }
 
-/// GitHub did not answer. Force ignores EC2's errors and never GitHub's silence: the hooks of a
-/// machine may be reported and not run, and then a job that nobody heard of would end.
+/// Handles a missing answer from GitHub. Force ignores EC2's errors but not GitHub's silence: a
+/// machine's hooks may be installed without running, and then an unknown job could be killed.
 /// `kill_running_job` does not wait.
 fn unanswered(
     instance: &Instance,
@@ -266,12 +275,12 @@ fn unanswered(
 ) -> Step {
     match trouble_wait(instance, trouble, policy, now) {
         GateDecision::Wait(next, at) => bypassed_or(*next, at, policy, now),
-        // Trouble is a reason to wait and nothing else.
+        // Trouble only ever causes a wait.
         GateDecision::Look(_) | GateDecision::Busy(_) | GateDecision::Passed(_) => rest(instance),
     }
 }
 
-/// Waits, unless the order says not to wait for this.
+/// Waits, unless the order bypasses this reason to wait.
 fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step {
     let waiting = next.mark().and_then(|mark| mark.waiting.as_ref());
     let bypassed = match (next.order(), waiting) {
@@ -295,15 +304,15 @@ fn bypassed_or(next: Instance, at: Time, policy: &Policy<'_>, now: Time) -> Step
         | (None, _) => false,
     };
     if bypassed {
-        return go(&next, policy, now, "GitHub was bypassed by order");
+        return terminate(&next, policy, now, "GitHub was bypassed by order");
     }
     rest_until(next, at)
 }
 
-/// A job runs. It is waited for, for ever; its machine's death or its end wakes us.
+/// Waits for a running job without a time limit; its end or its machine's death wakes the instance.
 fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
-    // A contrary sign: the evidence is gathered anew.
+    // Contrary evidence: start gathering again.
     next.update_mark(|mark| {
         mark.not_busy_since = None;
         mark.gate_passed = false;
@@ -311,26 +320,27 @@ fn job_runs(instance: &Instance, why: Waiting, policy: &Policy<'_>, now: Time) -
     wait(next, why, now + policy.timings.busy_poll_seconds)
 }
 
-/// The order, or the machine's age, ends a running job. GitHub is told once, as far as it listens,
-/// and the audit trail once, however often EC2 fails. That it is told is on record before: whoever
-/// changes the record while GitHub is asked cannot make this begin anew. A job that is heard of
-/// after that has its line from whoever hears of it.
+/// Ends a running job because of an order or the machine's age.
+///
+/// GitHub is notified once, if reachable, and the audit log once, no matter how often EC2 fails.
+/// The notification is recorded before it is sent, so a concurrent writer cannot make this start
+/// over. A job discovered later is audited by the pass that discovers it.
 fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
-    let told = instance.mark().is_some_and(|mark| mark.kill_told);
-    let id = instance.runner.id.filter(|_| !told && !is_deregistered(instance));
+    let is_notified = instance.mark().is_some_and(|mark| mark.kill_told);
+    let id = instance.runner.id.filter(|_| !is_notified && !is_deregistered(instance));
     let mut next = instance.clone();
-    if !told {
+    if !is_notified {
         next.update_mark(|mark| mark.kill_told = true);
     }
     let mut step = match (id, &seen.deregistration) {
         (Some(id), Look::Unknown) => remove(&next, id, policy, now),
         (Some(_), Look::Seen(_) | Look::Failed(_)) | (None, _) => {
-            go(&next, policy, now, "a running job does not hold it up")
+            terminate(&next, policy, now, "it does not wait for a running job")
         }
     };
     let on_record = instance.runner.is_busy();
-    let heard_now = seen.deregistration == Look::Seen(Deregistration::Busy) && !on_record;
-    let is_news = heard_now || (on_record && !told);
+    let reported_now = seen.deregistration == Look::Seen(Deregistration::Busy) && !on_record;
+    let is_news = reported_now || (on_record && !is_notified);
     if let (Step::Act { records, .. }, true) = (&mut step, is_news) {
         let (by, why) = instance.killer();
         records.push(Record::Audit(Audit::new(&instance.name, AuditKind::JobKilled, by, why, now)));
@@ -338,8 +348,8 @@ fn kill(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     step
 }
 
-/// No machine is bound. If the launch may still bring one, its answer is waited for: a machine that
-/// nobody waits for would be a leak.
+/// Handles an instance without a machine. If the launch may still produce one, waits for EC2's
+/// response: otherwise that machine would leak.
 fn without_machine(
     instance: &Instance,
     seen: &Observation,
@@ -367,8 +377,8 @@ fn without_machine(
     }
 }
 
-/// Safe to terminate.
-fn go(instance: &Instance, policy: &Policy<'_>, now: Time, why: &str) -> Step {
+/// Terminates the machine, now that it is safe.
+fn terminate(instance: &Instance, policy: &Policy<'_>, now: Time, why: &str) -> Step {
     let Some(machine) = instance.machine().cloned() else {
         return rest(instance);
     };
@@ -377,8 +387,8 @@ fn go(instance: &Instance, policy: &Policy<'_>, now: Time, why: &str) -> Step {
     perform(next, Effect::Terminate(machine))
 }
 
-/// Nothing is left to terminate.
-fn gone(instance: &Instance, now: Time, why: &str, policy: &Policy<'_>) -> Step {
+/// Ends the record of an instance in `pending_delete` that has no machine to terminate.
+pub(super) fn gone(instance: &Instance, now: Time, why: &str, policy: &Policy<'_>) -> Step {
     let mut next = instance.clone();
     next.to_deleting(now, why, policy.timings);
     next.to_deleted(now, why);

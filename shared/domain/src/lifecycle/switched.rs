@@ -1,13 +1,13 @@
-//! Deletes that an operator has switched off.
+//! Deletes that an operator has paused.
 
 use super::{Effect, Policy, Step, act, rest_until};
 use crate::instance::{DeleteReason, Instance, State, Waiting};
 use crate::time::Time;
 
-/// Whether the step begins or carries out a delete that the switch holds back. Force passes. So
-/// does what takes note that a machine is gone, stopped or never started: its job must not wait for
-/// it.
-pub(super) fn asks_switch(instance: &Instance, step: &Step) -> bool {
+/// Returns whether the step starts or performs a delete that the pause blocks. Forced deletes are
+/// not blocked, nor are steps that record a machine as gone, stopped or never started: its job must
+/// not wait.
+pub(super) fn is_blocked_by_pause(instance: &Instance, step: &Step) -> bool {
     let Step::Act { next, effect, .. } = step else { return false };
     let destroys = match effect {
         Some(Effect::Deregister(_) | Effect::Terminate(_)) => true,
@@ -18,8 +18,8 @@ pub(super) fn asks_switch(instance: &Instance, step: &Step) -> bool {
     !instance.is_forced() && (destroys || marks)
 }
 
-/// Whether the machine could as well live on. The other reasons say that its end has come, or was
-/// ordered.
+/// Returns whether the machine could continue to run. With the other reasons, it has ended or its
+/// delete was ordered.
 const fn is_our_choice(reason: &DeleteReason) -> bool {
     use DeleteReason as Reason;
     match reason {
@@ -40,12 +40,12 @@ const fn is_our_choice(reason: &DeleteReason) -> bool {
     }
 }
 
-/// Waits. A mark without an order is taken back: the runner is supply again for as long as deletes
-/// are off.
-pub(super) fn held_back(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
+/// Makes the delete wait. Removes a mark that no operator ordered: while deletes are paused, the
+/// runner counts as supply again.
+pub(super) fn paused(instance: &Instance, policy: &Policy<'_>, now: Time) -> Step {
     let mut next = instance.clone();
     if instance.state() == State::Running && instance.mark().is_some() {
-        next.clear_mark(now, "deletes are switched off");
+        next.clear_mark(now, "deletes are paused");
         return act(next);
     }
     let waits = instance.mark().is_some_and(|mark| mark.waiting != Some(Waiting::SwitchedOff));

@@ -1,4 +1,5 @@
-//! `decide`, row by row: a record, what was seen and the second make a step, told in a few words.
+//! `decide`, row by row: a record, observations and the second produce a step, described in a few
+//! words.
 
 mod deleting;
 mod force;
@@ -23,10 +24,10 @@ use crate::launch::LaunchState;
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
 use crate::testkit::{Story, at, idle, policy, second, timings};
 
-/// Name, record, what was seen, second, and the step as [`told`].
+/// Name, record, observations, second, and the step as text.
 pub(super) type Row = (&'static str, Instance, Observation, u32, &'static str);
 
-/// Shows all rows that differ, not only the first.
+/// Reports all rows that differ, not only the first.
 pub(super) fn check(rows: Vec<Row>) {
     let timings = timings();
     let wrong: Vec<String> = rows
@@ -39,7 +40,7 @@ pub(super) fn check(rows: Vec<Row>) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A step in words: everything that it changes, and nothing else.
+/// Describes a step: everything that it changes, and no more.
 pub(super) fn told(before: &Instance, step: &Step) -> String {
     match step {
         Step::Look(Need::Machine) => "look at machine".to_owned(),
@@ -164,12 +165,12 @@ fn record_word(record: &Record) -> String {
     }
 }
 
-/// Nobody has looked at anything.
+/// Nothing was checked.
 pub(super) fn nothing() -> Observation {
     Observation::default()
 }
 
-/// Something happened to the machine.
+/// The machine changed.
 pub(super) fn hint() -> Observation {
     Observation { machine_hint: true, ..nothing() }
 }
@@ -190,12 +191,12 @@ pub(super) fn job_waits(waits: bool) -> Observation {
     Observation { claimed_job_waits: Look::Seen(waits), ..nothing() }
 }
 
-/// GitHub answered the DELETE.
+/// GitHub's response to the DELETE.
 pub(super) fn answers(answer: Deregistration) -> Observation {
     Observation { deregistration: Look::Seen(answer), ..nothing() }
 }
 
-/// EC2 answered TerminateInstances.
+/// EC2's response to TerminateInstances.
 pub(super) fn ends(termination: Termination) -> Observation {
     Observation { termination: Some(termination), ..nothing() }
 }

@@ -1,22 +1,22 @@
-//! The pool of a stack to which no pool file was applied.
+//! The pool that a stack has before any pool file is applied.
 
 use std::sync::Arc;
 
 use super::{MarketPolicy, Pool};
 use crate::job::labels::{LabelRows, Labels};
 
-/// In order of preference, all of the launch template's processor. An account on the free plan may
-/// start the first, and none of the others.
+/// Instance types in order of preference, all for the launch template's processor. Accounts on the
+/// AWS free plan can launch only the first.
 const TYPES: [&str; 5] = ["m7i-flex.large", "m7i.large", "m7a.large", "m6i.large", "m6a.large"];
 
 impl Pool {
-    /// The device of the launch template's own disk: the root of its image, Ubuntu.
+    /// The device of the launch template's disk: the root device of its image, Ubuntu.
     pub const TEMPLATE_DEVICE: &str = "/dev/sda1";
-    /// The size of that disk, in GiB, which a pool may have otherwise.
+    /// The default size of that disk, in GiB. A pool can override it.
     pub const TEMPLATE_DISK_GIB: u32 = 40;
 
-    /// The pool of a stack to which no pool file was applied. Its label is the stack's name, so
-    /// that no two stacks of an organization serve the same job.
+    /// Creates the pool that a stack has before any pool file is applied. Its label is the stack's
+    /// name, so that no two stacks of an organization serve the same job.
     #[must_use]
     pub fn built_in(stack: &str, subnets: Vec<Arc<str>>, max: u32) -> Self {
         Self {

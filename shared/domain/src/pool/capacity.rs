@@ -1,4 +1,4 @@
-//! A pool's counter, its lease and its wake count: one small record per pool.
+//! A pool's instance counter, launch lease and wake count: one small record per pool.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,41 +7,42 @@ use crate::ids::PoolName;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
-/// The record of a pool's present use.
+/// The record of a pool's current use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Capacity {
-    /// Version of the record's form.
+    /// The record's schema version.
     pub schema: u16,
     /// The pool.
     pub pool: PoolName,
-    /// Live instances. Changed only in the transaction that makes or ends one.
+    /// Number of live instances. Changed only in the transaction that creates or ends one.
     pub live: u32,
-    /// How often somebody asked for a launch pass. A holder that finds it changed runs once more.
+    /// Number of launch passes requested so far. A lease holder that finds this changed runs once
+    /// more.
     pub wakes: u64,
-    /// The launch pass that holds the pool, as a random-enough word.
+    /// The ID of the launch pass that has the lease.
     pub holder: Option<String>,
-    /// Until when.
+    /// When the lease expires.
     pub lease_until: Option<Time>,
-    /// The pool's configuration as the last pass knew it.
+    /// The pool's configuration as the last pass saw it.
     pub configured: Option<Configured>,
-    /// When the delayed wake-up arrives that was sent last. One is enough: its pass sends the next.
+    /// When the latest delayed wake-up arrives. One at a time is enough: its pass sends the next.
     pub wake_at: Option<Time>,
 }
 
-/// Which configuration of a pool, and when a launch pass first saw it.
+/// A version of a pool's configuration, and when a launch pass first saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Configured {
-    /// The launch template with its version, and the generation of the pool.
+    /// The configuration's version, from [`Pool::version`](crate::pool::Pool::version).
     pub version: String,
-    /// Since when.
+    /// When it was first seen.
     pub since: Time,
 }
 
 impl Capacity {
-    /// The longest wait that a message keeps: SQS holds a new one back for 15 minutes at most.
+    /// The longest delay that a message supports: SQS delays a message for at most 15 minutes.
     const MAX_DELAY: Seconds = Seconds(899);
 
-    /// The record of a pool that has none yet.
+    /// Creates the initial record of a pool.
     #[must_use]
     pub const fn empty(pool: PoolName) -> Self {
         Self {
@@ -56,8 +57,8 @@ impl Capacity {
         }
     }
 
-    /// The configuration that a pass knows of the pool; when it is another one, first seen now.
-    /// Part of the same write as [`Self::woken`].
+    /// Records the configuration that a pass uses. If it is new, its first-seen time is now. Part
+    /// of the write that commits [`Self::woken`].
     #[must_use]
     pub fn configured(mut self, version: String, now: Time) -> Self {
         if self.configured.as_ref().is_none_or(|known| known.version != version) {
@@ -66,20 +67,20 @@ impl Capacity {
         self
     }
 
-    /// Whether the last pass knew another configuration than this one.
+    /// Returns whether the last pass used a different configuration version.
     #[must_use]
     pub fn differs_from(&self, version: &str) -> bool {
         self.configured.as_ref().is_some_and(|known| known.version != version)
     }
 
-    /// Whether the configuration is so new that EC2 may not know all that it names.
+    /// Returns whether the configuration is so new that EC2 may not see everything it names yet.
     #[must_use]
     pub fn is_settling(&self, now: Time, timings: &Timings) -> bool {
         let since = self.configured.as_ref().map(|known| known.since);
         since.is_some_and(|since| !now.is_past(since, timings.settling_seconds))
     }
 
-    /// Asks for a launch pass, and takes the lease when it is free.
+    /// Requests a launch pass, and takes the lease if it is free.
     #[must_use]
     pub fn woken(&self, holder: &str, now: Time, timings: &Timings) -> Self {
         let mut next = self.clone();
@@ -91,27 +92,27 @@ impl Capacity {
         next
     }
 
-    /// Whether a pass has the lease.
+    /// Returns whether a pass has the lease.
     #[must_use]
     pub fn is_leased(&self, now: Time) -> bool {
         self.lease_until.is_some_and(|until| now < until)
     }
 
-    /// Whether `holder` has the lease.
+    /// Returns whether `holder` has the lease.
     #[must_use]
     pub fn is_held_by(&self, holder: &str) -> bool {
         self.holder.as_deref() == Some(holder)
     }
 
-    /// The lease given back.
+    /// Returns the record with the lease released.
     #[must_use]
     pub fn released(&self) -> Self {
         Self { holder: None, lease_until: None, ..self.clone() }
     }
 
-    /// The delay of the wake-up that is to be sent for what waits until `at`, and that stands in
-    /// this record from now on. None when another one comes no later, or when it is too far off for
-    /// a message: then the sweep sends it. A time that is over came while the pass was at work.
+    /// Schedules a wake-up for `at` and returns its delay. Returns `None` if an earlier wake-up is
+    /// already on its way, or if `at` is too far ahead for a message; then the sweep sends it. A
+    /// time in the past was passed while this pass ran, and counts as now.
     pub fn wake_later(&mut self, at: Time, now: Time) -> Option<Seconds> {
         let at = at.max(now);
         let on_its_way = self.wake_at.is_some_and(|known| now < known && known <= at);
@@ -119,7 +120,8 @@ impl Capacity {
             return None;
         }
         self.wake_at = Some(at);
-        // Not a moment too early: whole seconds, and the queue's clock is another one.
+        // Rounded up: delays are whole seconds, the queue has a separate clock, and an early
+        // wake-up is useless.
         Some(Seconds(at.since(now).0 + 1))
     }
 }

@@ -1,5 +1,4 @@
-//! What holds for all pools together: the maxima of the stack and of entities, and the balance
-//! among equal pools.
+//! Limits across pools: the maxima of the stack and of entities, and the balance among equal pools.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +6,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::Entity;
 
-/// The words of `balance` in the file.
+/// The values of `balance` in the pool file.
 pub const BALANCES: &[(&str, Balance)] =
     &[("pack", Balance::Pack), ("round-robin", Balance::RoundRobin)];
 
-/// How jobs are spread over pools that serve them equally well.
+/// How jobs are distributed over pools that serve them equally well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Balance {
-    /// The first in the file until it is full, then the next.
+    /// Fill the first pool in the file, then the next.
     #[default]
     Pack,
-    /// Each in its turn, by the job's number. No memory is needed, and any two passes agree.
+    /// Take turns by the job's ID. This needs no stored state, and concurrent passes agree.
     RoundRobin,
 }
 
-/// Maxima beside those of the pools. An instance is counted from the moment a limit is set: those
-/// that were there before are not.
+/// Maxima that apply in addition to the pools' own. An instance counts only if it was created after
+/// the limit was set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The most live instances of the stack.
+    /// Maximum number of live instances in the stack.
     pub stack: Option<u32>,
-    /// The most live instances whose runners are registered at an entity, exactly there: an
+    /// Maximum number of live instances whose runners are registered at exactly this entity: an
     /// organization's maximum does not count the runners of its repositories.
     pub entities: BTreeMap<Entity, u32>,
 }
 
-/// What a limit counts, and the name of its counter.
+/// What a limit counts; also the name of its counter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// All instances.
     Stack,
-    /// Those of an entity, in lower case.
+    /// The instances of an entity, whose name is in lower case.
     Entity(Entity),
 }
 
@@ -54,13 +53,14 @@ impl std::fmt::Display for Scope {
 }
 
 impl Limits {
-    /// These limits below the stack's own maximum, which a pool file may lower and not raise.
+    /// Returns these limits capped by the stack's own maximum, which a pool file can lower but not
+    /// raise.
     #[must_use]
     pub fn below(self, most: Option<u32>) -> Self {
         Self { stack: self.stack.into_iter().chain(most).min(), ..self }
     }
 
-    /// Every limit that an instance of this entity counts against.
+    /// Returns every limit that an instance of this entity counts against.
     #[must_use]
     pub fn for_entity(&self, entity: &Entity) -> Vec<(Scope, u32)> {
         let own = self.entities.iter().find(|(limited, _)| limited.same_as(entity));
@@ -68,7 +68,7 @@ impl Limits {
         self.stack.map(|max| (Scope::Stack, max)).into_iter().chain(own).collect()
     }
 
-    /// The maximum of a counter, while there is one.
+    /// Returns the maximum for a counter, if there is one.
     #[must_use]
     pub fn max(&self, scope: &Scope) -> Option<u32> {
         match scope {
@@ -80,7 +80,7 @@ impl Limits {
         }
     }
 
-    /// Every limit.
+    /// Returns the scope of every limit.
     #[must_use]
     pub fn scopes(&self) -> Vec<Scope> {
         let entities = self.entities.keys().map(|entity| Scope::Entity(entity.lower_case()));
@@ -88,7 +88,7 @@ impl Limits {
     }
 }
 
-/// How many instances more there may be: what is counted, against what is allowed.
+/// How many more instances the limits allow: current counts against maxima.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headroom {
     limits: Limits,
@@ -96,31 +96,32 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// The limits and their counters as read. A counter that was not read counts as nothing.
+    /// Creates the headroom from the limits and their counters. A counter that was not read counts
+    /// as 0.
     #[must_use]
     pub const fn new(limits: Limits, counted: BTreeMap<Scope, u32>) -> Self {
         Self { limits, counted }
     }
 
-    /// The counters that an instance of this entity is counted in.
+    /// Returns the counters that an instance of this entity counts in.
     #[must_use]
     pub fn scopes_of(&self, entity: &Entity) -> Vec<Scope> {
         self.limits.for_entity(entity).into_iter().map(|(scope, _)| scope).collect()
     }
 
-    /// Whether there is a limit for the stack.
+    /// Returns whether the stack has a limit.
     #[must_use]
     pub const fn limits_stack(&self) -> bool {
         self.limits.stack.is_some()
     }
 
-    /// Whether there is a limit for single entities.
+    /// Returns whether any entity has a limit.
     #[must_use]
     pub fn limits_entities(&self) -> bool {
         !self.limits.entities.is_empty()
     }
 
-    /// The limit that an instance of this entity would exceed, if there is one, and its maximum.
+    /// Returns the limit that one more instance of this entity would exceed, and its maximum.
     #[must_use]
     pub fn reached(&self, entity: &Entity) -> Option<(Scope, u32)> {
         let is_reached =
@@ -135,7 +136,7 @@ impl Headroom {
         }
     }
 
-    /// What it is without an instance that ends and is counted in `ended`.
+    /// Returns the headroom after an instance that was counted in `ended` has ended.
     #[must_use]
     pub fn without(&self, ended: &[Scope]) -> Self {
         let mut next = self.clone();
@@ -167,7 +168,7 @@ mod tests {
         let of = |name: &str| all.for_entity(&entity(name));
         let stack = (Scope::Stack, 9);
         assert_eq!(of("ACME"), [stack.clone(), (Scope::Entity(entity("acme")), 3)]);
-        // An organization's limit is not that of its repositories.
+        // An organization's limit does not apply to its repositories.
         assert_eq!(of("acme/web"), [stack.clone(), (Scope::Entity(entity("acme/web")), 2)]);
         assert_eq!(of("acme/api"), [stack]);
         assert_eq!(limits(None, &[]).for_entity(&entity("acme")), []);
@@ -214,7 +215,7 @@ mod tests {
         let both = [Scope::Stack, Scope::Entity(entity("acme"))];
         let without = |ended: &[Scope], name| room.without(ended).reached(&entity(name));
         assert_eq!(without(&both, "acme"), None);
-        // The other was counted elsewhere, or before there was a limit.
+        // The other instance was counted in a different scope, or before there was a limit.
         assert_eq!(without(&both[..1], "acme"), Some((both[1].clone(), 2)));
         assert_eq!(without(&[], "other"), Some((Scope::Stack, 2)));
         let uncounted = Headroom::new(limits(Some(0), &[]), BTreeMap::new());

@@ -1,63 +1,62 @@
-//! Pools: which jobs a set of machines serves, and how they are launched.
+//! Pools: which jobs a set of machines serves, and how the machines are launched.
 
 mod built_in;
 pub mod capacity;
 pub mod limits;
 pub mod select;
-pub mod surplus;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ec2::{ErrorClass, Override};
+use crate::ec2::{Arch, ErrorClass, Override};
 use crate::hash::{fnv1a, fnv1a_on};
 use crate::ids::{Entity, PoolName};
 use crate::job::Job;
 use crate::job::labels::{LabelRows, Labels};
 use crate::time::{Seconds, Time};
 
-/// What EC2 is asked for first, and what next.
+/// Which market to request first, and which to fall back to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarketPolicy {
     /// Spot only.
     Spot,
-    /// On-demand only.
+    /// On-Demand only.
     #[default]
     OnDemand,
-    /// Spot, and on-demand for what spot has no capacity for.
+    /// Spot, with On-Demand as the fallback when Spot has no capacity.
     SpotThenOnDemand,
 }
 
-/// How a job's labels are compared with a row of the pool's.
+/// How a job's labels are compared with a label row of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabelMatch {
-    /// The job asks for labels of the row, and need not ask for all: GitHub's own rule.
+    /// The row has all labels that the job requests, and may have more: GitHub's own rule.
     #[default]
     Superset,
-    /// The job asks for exactly the row.
+    /// The job requests exactly the labels of the row.
     Exact,
 }
 
-/// How EC2 chooses among types and zones.
+/// How EC2 chooses among instance types and zones.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocation {
-    /// Spot: the lowest price among the pools that are least likely to be reclaimed.
+    /// Spot: the lowest price among the capacity pools least likely to be reclaimed.
     PriceCapacityOptimized,
-    /// Spot: the pools with the most spare capacity.
+    /// Spot: the capacity pools with the most spare capacity.
     CapacityOptimized,
     /// Spot: spare capacity first, then the order of the types.
     CapacityOptimizedPrioritized,
-    /// Spot: spread over all pools.
+    /// Spot: spread over all capacity pools.
     Diversified,
     /// Either market: the lowest price.
     LowestPrice,
-    /// On-demand: the order of the types.
+    /// On-Demand: the order of the types.
     Prioritized,
 }
 
@@ -67,57 +66,24 @@ pub enum Allocation {
 pub enum Image {
     /// `ami-…`.
     Id(String),
-    /// A parameter of Systems Manager that holds the id; EC2 reads it at every launch.
+    /// The name of a Systems Manager parameter that contains the image ID; EC2 reads it at every
+    /// launch.
     Ssm(String),
 }
 
-/// The processors of a pool's machines. Muster hands it to nobody: the image decides. It is there
-/// so that a pool file whose types do not fit is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arch {
-    /// Intel and AMD.
-    X64,
-    /// Graviton.
-    Arm64,
-}
-
-impl Arch {
-    /// As GitHub's labels and the pool file spell it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::X64 => "x64",
-            Self::Arm64 => "arm64",
-        }
-    }
-
-    /// That of an instance type: the letters behind the generation's number have a `g` for
-    /// Graviton.
-    /// Source: docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
-    #[must_use]
-    pub fn of_type(instance_type: &str) -> Self {
-        let family = instance_type.split(['.', '-']).next().unwrap_or_default();
-        let behind = family
-            .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-            .trim_start_matches(|c: char| c.is_ascii_digit());
-        if family == "a1" || behind.contains('g') { Self::Arm64 } else { Self::X64 }
-    }
-}
-
-/// What a machine must have, instead of a list of types.
+/// Attributes that a machine must have, as an alternative to a list of types.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirementsRequest.html
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirements {
-    /// The fewest vCPUs.
+    /// Minimum number of vCPUs.
     pub vcpus_min: u32,
-    /// The most vCPUs.
+    /// Maximum number of vCPUs.
     #[serde(default)]
     pub vcpus_max: Option<u32>,
-    /// The least memory, in MiB.
+    /// Minimum memory, in MiB.
     pub memory_mib_min: u32,
-    /// The most memory, in MiB.
+    /// Maximum memory, in MiB.
     #[serde(default)]
     pub memory_mib_max: Option<u32>,
 }
@@ -128,32 +94,32 @@ pub struct Requirements {
 pub struct Disk {
     /// The image's root device, for example `/dev/xvda`.
     pub device: String,
-    /// Its size, in GiB.
+    /// Size, in GiB.
     pub size_gib: u32,
-    /// Operations a second, beyond gp3's own 3,000.
+    /// IOPS, if more than gp3's baseline of 3,000.
     #[serde(default)]
     pub iops: Option<u32>,
-    /// MiB a second, beyond gp3's own 125.
+    /// Throughput in MiB/s, if more than gp3's baseline of 125.
     #[serde(default)]
     pub throughput_mib: Option<u32>,
 }
 
-/// A launch template of a pool's own, as EC2 showed it when the file was applied.
+/// A pool's own launch template, as EC2 described it when the pool file was applied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnTemplate {
     /// `lt-…`.
     pub id: Arc<str>,
-    /// Its version, a number.
+    /// Its version number.
     pub version: Arc<str>,
-    /// The id (`AROA…`) of the role that its machines have.
+    /// The ID (`AROA…`) of its machines' role.
     pub role: Arc<str>,
-    /// The device that its disk is on.
+    /// The device of its disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Arc<str>>,
 }
 
-/// Where a machine stands, beside its subnet.
+/// Placement of a machine in addition to its subnet.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Placement.html
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -161,7 +127,7 @@ pub struct Placement {
     /// The name of a placement group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Whether it stands on hardware that no other account uses.
+    /// Whether the hardware is dedicated to this account.
     #[serde(default)]
     pub dedicated: bool,
 }
@@ -170,134 +136,134 @@ pub struct Placement {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// Its name, unique in the stack.
+    /// The name, unique in the stack.
     pub name: PoolName,
-    /// Where its runners are registered. None: at the organization that owns the job's repository,
-    /// or at the repository when a person owns it.
+    /// Where its runners are registered. If unset: at the organization that owns the job's
+    /// repository, or at the repository if a user owns it.
     #[serde(default)]
     pub entity: Option<Entity>,
-    /// Its runners carry the labels of all rows; a job is served when it matches one row.
+    /// Label rows. Its runners carry the labels of all rows; a job must match one row.
     pub labels: LabelRows,
     /// How a job matches a row.
     #[serde(default, rename = "match")]
     pub label_match: LabelMatch,
-    /// Among pools that serve a job the larger number is asked first.
+    /// Priority among pools that serve a job; the highest is tried first.
     #[serde(default)]
     pub priority: u32,
-    /// GitHub's number of the runner group; 1 is the default group.
+    /// The ID of the runner group at GitHub; 1 is the default group.
     #[serde(default = "default_runner_group")]
     pub runner_group_id: u64,
-    /// What the names of its launches, instances and runners begin with; its own name where there
-    /// is none.
+    /// Prefix of the names of its launches, instances and runners. If unset: the pool's name.
     #[serde(default)]
     pub name_prefix: Option<PoolName>,
     /// See [`Arch`].
     #[serde(default)]
     pub arch: Option<Arch>,
-    /// Its own launch template, where it does not use the stack's.
+    /// Its own launch template, if it does not use the stack's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_template: Option<OwnTemplate>,
-    /// The EC2 launch template: its own, or the stack's.
+    /// The EC2 launch template in use: its own or the stack's.
     pub launch_template_id: Arc<str>,
-    /// Its version, a number: `$Latest` would make a replayed request differ from the first.
+    /// The template's version number: `$Latest` would make a replayed request differ from the
+    /// first.
     pub launch_template_version: Arc<str>,
-    /// The device that the template's own disk is on.
+    /// The device of the template's disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_device: Option<Arc<str>>,
-    /// The account that owns the App, or its enterprise; none until GitHub has said it. The stack's
-    /// and not the pool's: every pool of the settings has it, and no record.
+    /// The account or enterprise that owns the App, once GitHub has reported it. A property of the
+    /// stack: all pools in the settings share it, and no record stores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_owner: Option<Entity>,
-    /// Instance types, in order of preference. Empty with `requirements`.
+    /// Instance types, in order of preference. Empty if `requirements` is set.
     #[serde(default)]
     pub instance_types: Vec<Arc<str>>,
-    /// What machines must have, where no types are listed.
+    /// Required attributes, if no types are listed.
     #[serde(default)]
     pub requirements: Option<Requirements>,
-    /// Subnets to spread over.
+    /// Subnets to spread machines over.
     pub subnets: Vec<Arc<str>>,
-    /// Spot, on-demand, or one after the other.
+    /// Which market to use.
     #[serde(default)]
     pub market: MarketPolicy,
-    /// How EC2 chooses. None: `price-capacity-optimized` for spot; `prioritized` for on-demand,
-    /// with requirements `lowest-price`.
+    /// EC2's allocation strategy. If unset: `price-capacity-optimized` for Spot; for On-Demand
+    /// `prioritized`, or `lowest-price` with requirements.
     #[serde(default)]
     pub allocation: Option<Allocation>,
-    /// The most to pay for a spot machine, in US dollars an hour, as EC2 takes it (`0.05`).
+    /// Maximum Spot price in US dollars per hour, in EC2's notation (`0.05`).
     #[serde(default)]
     pub max_price: Option<String>,
-    /// The image, where it is not the launch template's.
+    /// The image, if different from the launch template's.
     #[serde(default)]
     pub image: Option<Image>,
-    /// The disk, where it is not the launch template's.
+    /// The disk, if different from the launch template's.
     #[serde(default)]
     pub disk: Option<Disk>,
-    /// Where machines stand, where it matters.
+    /// Placement of the machines, if specified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// Whether machines on demand take reserved capacity before they take other.
+    /// Whether On-Demand machines use reserved capacity first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved_first: bool,
-    /// Tags of machine and volume besides our own.
+    /// Tags of machines and volumes in addition to Muster's own.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// The most live instances.
+    /// Maximum number of live instances.
     pub max: u32,
-    /// Runners that wait for a job which nobody has queued yet. Never above `max`.
+    /// Number of idle runners to keep for jobs that are not queued yet. Never above `max`.
     #[serde(default)]
     pub min_idle: u32,
-    /// How long a job is queued before a machine is launched for it: a runner that comes free may
-    /// take it.
+    /// How long a job must be queued before a machine is launched for it: a runner that becomes
+    /// free may take it first.
     #[serde(default)]
     pub job_age_seconds: Seconds,
-    /// How long a machine may take until its runner listens. None: the stack's.
+    /// Maximum time from launch until the runner listens. If unset: the stack's.
     #[serde(default)]
     pub boot_deadline_seconds: Option<Seconds>,
-    /// How long a runner may wait for a job. None: the stack's.
+    /// Maximum time that a runner waits for a job. If unset: the stack's.
     #[serde(default)]
     pub idle_limit_seconds: Option<Seconds>,
-    /// The longest life of a machine, running job or not. A runner without a job goes at half of
-    /// it, so that any job may count on the other half: by default the six hours that GitHub gives
-    /// a job by default.
+    /// Maximum lifetime of a machine, whether or not a job runs. A runner without a job ends at
+    /// half of it, so that every job has the other half available: by default six hours, GitHub's
+    /// default job timeout.
     #[serde(default = "default_max_lifetime")]
     pub max_lifetime_seconds: Seconds,
-    /// How long the machine of a failed job is kept for a look, from its agent's end. Zero: not at
-    /// all.
+    /// How long to keep the machine of a failed job for inspection, from the end of its agent. Zero
+    /// disables this.
     #[serde(default)]
     pub keep_failed_seconds: Seconds,
-    /// Repositories whose jobs are served, `owner/repo` or `owner/*`, in any case, or `*`: all that
-    /// the App is installed for. Empty: all of the entity; without one, those of the App's owner.
+    /// Repositories whose jobs are served: `owner/repo` or `owner/*` (case-insensitive), or `*` for
+    /// all that the App is installed for. If empty: all of the entity or, without an entity, those
+    /// of the App's owner.
     #[serde(default)]
     pub repositories: Vec<String>,
     /// Whether jobs of public repositories are served. Anyone can open a pull request there.
     #[serde(default)]
     pub public_repositories: bool,
-    /// Shell text that the machine runs, as root, before the runner starts.
+    /// Shell script that the machine runs as root before the runner starts.
     #[serde(default)]
     pub boot_hook: Option<String>,
-    /// A folder with the agents that GitHub lists, by the names of its archives, for machines that do
-    /// not reach GitHub's. None: GitHub's own address.
+    /// Base URL of a mirror of the agents that GitHub lists, under their archive names, for
+    /// machines that cannot reach GitHub. If unset: GitHub's URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_mirror: Option<String>,
-    /// Whether jobs may become root on their machine: `sudo` without a password, and the group
-    /// `docker`.
+    /// Whether jobs can become root on their machine: passwordless `sudo` and the group `docker`.
     #[serde(default = "yes")]
     pub sudo: bool,
-    /// Handed to the runner's environment by runner-api.
+    /// Environment variables that runner-api gives the runner.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Whether it serves jobs at all. A disabled pool is as good as none for new jobs; its machines
-    /// end when idle.
+    /// Whether the pool serves jobs. A disabled pool gets no new jobs, and its machines end when
+    /// idle.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Bumped by whoever changes anything of it: EC2 is given time to see what is new.
+    /// Incremented by every change to the pool: EC2 gets time to propagate new resources.
     #[serde(default)]
     pub generation: u64,
-    /// The generation that last changed what its machines are: idle ones of earlier generations are
-    /// replaced.
+    /// The generation that last changed the machines' configuration. Idle machines of earlier
+    /// generations are replaced.
     #[serde(default)]
     pub machines_since: u64,
-    /// Since when it is not in the pool file any more.
+    /// When the pool was removed from the pool file.
     #[serde(default)]
     pub removed_at: Option<Time>,
 }
@@ -317,24 +283,24 @@ const fn yes() -> bool {
 /// Why a pool does not serve a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Mismatch {
-    /// The job asks for labels that the pool's runners do not carry.
+    /// The job requests labels that the pool's runners do not have.
     Labels(Vec<String>),
-    /// The pool serves jobs that ask for all labels of a row, and this one asks for fewer.
+    /// The pool serves only jobs that request all labels of a row, and this one requests fewer.
     NotExact,
-    /// The job asks for no label.
+    /// The job requests no label.
     NoLabels,
-    /// The pool's runners are registered elsewhere.
+    /// The pool's runners are registered at a different entity.
     Entity(Entity),
-    /// The repository is public and the pool refuses those.
+    /// The repository is public, and the pool refuses public repositories.
     Public,
-    /// The pool lists the repositories that it serves, and this is none of them.
+    /// The pool lists the repositories that it serves, and this one is not among them.
     Repository,
-    /// The pool says nothing of whom it serves, so it serves the App's owner, and this is another;
-    /// or nobody knows yet who that is.
+    /// The pool has no entity and no repositories, so it serves only the App's owner. Either the
+    /// job belongs to a different owner, or the App's owner is not known yet.
     Owner(Option<Entity>),
     /// The pool is disabled.
     Disabled,
-    /// The pool is not in the pool file any more.
+    /// The pool is no longer in the pool file.
     Removed,
 }
 
@@ -345,13 +311,13 @@ impl std::fmt::Display for Mismatch {
                 write!(f, "its runners do not carry the label(s) {}", named(missing))
             }
             Self::NotExact => {
-                write!(f, "the job does not ask for exactly the labels of one of its rows")
+                write!(f, "the job does not request exactly the labels of one of its rows")
             }
-            Self::NoLabels => write!(f, "the job asks for no label"),
+            Self::NoLabels => write!(f, "the job requests no label"),
             Self::Entity(entity) => write!(f, "its runners belong to {entity}"),
             Self::Removed => write!(f, "it is being removed"),
             Self::Public => write!(f, "the repository is public and the pool refuses those"),
-            Self::Repository => write!(f, "the repository is not among those that it serves"),
+            Self::Repository => write!(f, "the repository is not in the pool's list"),
             Self::Owner(Some(owner)) => write!(
                 f,
                 "without entity and repositories it serves only {owner}, which owns the App; list \
@@ -359,20 +325,20 @@ impl std::fmt::Display for Mismatch {
             ),
             Self::Owner(None) => write!(
                 f,
-                "without entity and repositories it serves only the App's owner, and GitHub has not \
-                 said yet who that is: see status"
+                "without entity and repositories it serves only the App's owner, and GitHub has \
+                 not reported yet who that is: see status"
             ),
             Self::Disabled => write!(f, "it is disabled"),
         }
     }
 }
 
-/// Most labels that a reason names, and most characters of each. Anybody who can write a workflow
-/// chooses them, and the reason is stored once for each pool.
+/// Maximum number of labels in a reason, and maximum characters of each. Anyone who can write a
+/// workflow chooses them, and the reason is stored once per pool.
 const MAX_NAMED: usize = 5;
 const MAX_NAMED_LENGTH: usize = 32;
 
-/// The first labels, and how many more there are. In quotes: one label may look like several
+/// Lists the first labels, and the number of further ones. Quoted: one label can look like several
 /// (terraform-aws-github-runner #4760).
 fn named(labels: &[String]) -> String {
     let cut = |label: &String| match label.char_indices().nth(MAX_NAMED_LENGTH) {
@@ -387,13 +353,13 @@ fn named(labels: &[String]) -> String {
 }
 
 impl Pool {
-    /// The longest life of a machine where a pool says nothing of it.
+    /// The default maximum lifetime of a machine.
     pub const MAX_LIFETIME: Seconds = Seconds(43_200);
 
-    /// As an entry of `repositories`: all that the App is installed for.
+    /// The entry of `repositories` that means all repositories that the App is installed for.
     pub const ANY_REPOSITORY: &str = "*";
 
-    /// A pool with this name, everything else at its default, and nothing to launch.
+    /// Creates a pool with this name, defaults for everything else, and no instance types.
     #[must_use]
     pub fn named(name: PoolName) -> Self {
         Self {
@@ -441,7 +407,7 @@ impl Pool {
         }
     }
 
-    /// Whether the pool serves the job.
+    /// Checks whether the pool serves the job.
     ///
     /// # Errors
     /// The first reason why it does not.
@@ -467,7 +433,7 @@ impl Pool {
         if !job.last_event.private && !self.public_repositories {
             return Err(Mismatch::Public);
         }
-        // Last: whoever is told this needs nothing else.
+        // Checked last: an operator who sees this reason has no other problem to fix.
         match &self.app_owner {
             _ if !self.serves_app_owner() => Ok(()),
             Some(owner) if owner.covers(&job.last_event.repository) => Ok(()),
@@ -475,17 +441,18 @@ impl Pool {
         }
     }
 
-    /// Whether nothing of the pool says whom it serves. Anybody may have installed the App, so it
-    /// serves the App's owner. An enterprise's App is installed nowhere else than there.
+    /// Returns whether the pool names neither an entity nor repositories. Anyone may have installed
+    /// the App, so such a pool serves only the App's owner. An enterprise's App can only be
+    /// installed in that enterprise.
     /// Source: docs.github.com/en/apps/maintaining-github-apps/installing-github-apps
     #[must_use]
     pub const fn serves_app_owner(&self) -> bool {
         self.entity.is_none() && self.repositories.is_empty()
     }
 
-    /// Whether a job asks for what its runners carry, where they are registered. The pool may
-    /// refuse it all the same, for a reason that an operator can change: it is disabled, removed,
-    /// or not for that repository.
+    /// Returns whether a job requests labels that the pool's runners have, at an entity where they
+    /// are registered. The pool may still refuse the job for a reason that an operator can change:
+    /// it is disabled, removed, or does not list the repository.
     #[must_use]
     pub fn is_meant_by(&self, job: &Job) -> bool {
         let covers = |entity: &Entity| entity.covers(&job.last_event.repository);
@@ -494,8 +461,8 @@ impl Pool {
             && self.matches_labels(&job.last_event.labels).is_ok()
     }
 
-    /// Whether the repository (`owner/repo`) is among those that the pool serves. GitHub's names
-    /// have no case.
+    /// Returns whether the pool serves the repository (`owner/repo`). GitHub's names are
+    /// case-insensitive.
     fn allows(&self, repository: &str) -> bool {
         let allows =
             |allowed: &String| match (allowed.strip_suffix("/*"), repository.split_once('/')) {
@@ -507,9 +474,9 @@ impl Pool {
         self.repositories.is_empty() || self.repositories.iter().any(allows)
     }
 
-    /// Whether a job of this repository may run on its machines, whatever labels it asks for: GitHub
-    /// gives a runner any job of its group with fitting labels, so this is asked again before a
-    /// job's first step. Where nobody said whether the repository is private, that refuses nothing.
+    /// Checks whether a job of this repository may run on the pool's machines, regardless of its
+    /// labels. GitHub gives a runner any job of its group with matching labels, so this is checked
+    /// again before a job's first step. An unknown `private` refuses no job.
     ///
     /// # Errors
     /// The first reason why it may not.
@@ -523,27 +490,28 @@ impl Pool {
         Ok(())
     }
 
-    /// How many runners it keeps for jobs that nobody has queued yet. None where nothing says at
-    /// which entity they would be registered.
+    /// Returns the number of idle runners to keep for jobs that are not queued yet. Zero if the
+    /// pool has no entity at which to register them.
     #[must_use]
     pub fn idle_wanted(&self) -> u32 {
         let serves = self.enabled && !self.is_removed() && self.entity.is_some();
         if serves { self.min_idle.min(self.max) } else { 0 }
     }
 
-    /// Whether a job has waited long enough that a machine is launched for it.
+    /// Returns whether a job has waited long enough to launch a machine for it.
     #[must_use]
     pub fn is_old_enough(&self, job: &Job, now: Time) -> bool {
         now >= self.launches_at(job)
     }
 
-    /// From when on a machine is launched for a job, unless a runner takes it before.
+    /// Returns when a machine is launched for a job, unless a runner takes it before. The time before
+    /// an approval does not count.
     #[must_use]
     pub fn launches_at(&self, job: &Job) -> Time {
-        job.queued_at() + self.job_age_seconds
+        job.waits_since() + self.job_age_seconds
     }
 
-    /// Whether a row matches. The row that comes nearest gives the reason.
+    /// Checks whether any row matches. The row with the fewest missing labels provides the reason.
     fn matches_labels(&self, wanted: &Labels) -> Result<(), Mismatch> {
         let missing = self.labels.iter().map(|row| row.missing_for(wanted)).min_by_key(Vec::len);
         match missing {
@@ -557,15 +525,16 @@ impl Pool {
         }
     }
 
-    /// The id of the role that its machines sign with. None: the stack's.
+    /// Returns the ID of the role that the machines sign with, if it is not the stack's.
     #[must_use]
     pub fn machine_role(&self) -> Option<&Arc<str>> {
         self.own_template.as_ref().map(|own| &own.role)
     }
 
-    /// Names this configuration among all that the pool ever has: the launch template, the pool
-    /// file's generation, and a hash of all fields (parameters of the stack have no generation) and
-    /// of Muster's release. Who owns the App is learned, not configured.
+    /// Returns a version that is unique among all configurations of the pool: the launch template,
+    /// the pool file's generation, and a hash of all fields (stack parameters have no generation)
+    /// and of Muster's release. The App's owner is excluded because it is discovered, not
+    /// configured.
     #[must_use]
     pub fn version(&self) -> String {
         let Self { launch_template_id, launch_template_version, generation, .. } = self;
@@ -575,8 +544,8 @@ impl Pool {
         format!("{launch_template_id}:{launch_template_version}:{generation}:{hash:x}")
     }
 
-    /// All that its machines may be: types times subnets, or, with requirements, subnets. In order
-    /// of preference.
+    /// Returns all combinations of instance type and subnet (with requirements: the subnets), in
+    /// order of preference.
     #[must_use]
     pub fn places(&self) -> Vec<Override> {
         let any = Arc::default();
@@ -594,14 +563,14 @@ impl Pool {
             .collect()
     }
 
-    /// Whether, with `spot-then-on-demand`, on-demand is asked after such a refusal of spot.
+    /// Returns whether to request On-Demand after Spot was refused with this class of error.
     #[must_use]
     pub fn falls_back_after(&self, class: ErrorClass) -> bool {
         self.market == MarketPolicy::SpotThenOnDemand
             && matches!(class, ErrorClass::Capacity | ErrorClass::Quota)
     }
 
-    /// Where runners for this job are registered.
+    /// Returns the entity where runners for this job are registered.
     #[must_use]
     pub fn entity_for(&self, job: &Job) -> Option<Entity> {
         self.entity.clone().or_else(|| job.home())

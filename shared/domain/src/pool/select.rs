@@ -1,12 +1,11 @@
-//! Which pool serves a job, which one next when that has no room, and why.
+//! Choice of the pool for a job, the next one if that pool has no capacity, and the reasons.
 //!
 //! The rule, in this order:
 //! 1. a pool of the job's repository before one of its organization before one of its enterprise
 //!    before one without an entity;
-//! 2. the larger priority, however the pools match labels;
-//! 3. among equals the [`Balance`]: `pack` takes them in the order of the file; `round-robin`
-//!    begins with the one at *job number modulo number of equals* and goes on in the order of the
-//!    file, around its end.
+//! 2. the larger priority, regardless of how the pools match labels;
+//! 3. among equals the [`Balance`]: `pack` uses the order of the file; `round-robin` starts with
+//!    the pool at *job ID modulo number of equals* and continues in file order, wrapping around.
 
 use std::cmp::Reverse;
 
@@ -14,17 +13,17 @@ use crate::job::Job;
 use crate::pool::Pool;
 use crate::pool::limits::Balance;
 
-/// Where a pool stands before the balance is asked.
+/// Sort key of a pool before the balance applies.
 fn rank(pool: &Pool) -> (u8, Reverse<u32>) {
     let entity = pool.entity.as_ref().map_or(u8::MAX, |entity| entity.kind() as u8);
     (entity, Reverse(pool.priority))
 }
 
-/// All pools that serve a job, the first choice first.
+/// Returns all pools that serve a job, the first choice first.
 #[must_use]
 pub fn candidates<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Vec<&'a Pool> {
     let mut serving: Vec<&Pool> = pools.iter().filter(|pool| pool.serves(job).is_ok()).collect();
-    // Stable: equals stay in the order of the file.
+    // The sort is stable: equals keep their file order.
     serving.sort_by_key(|pool| rank(pool));
     match balance {
         Balance::Pack => {}
@@ -38,15 +37,15 @@ pub fn candidates<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Vec<&'a
     serving
 }
 
-/// No pool serves a job; the text says why, pool by pool, in a kilobyte at most.
+/// No pool serves the job. The text gives each pool's reason, in at most a kilobyte.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoPoolError(pub String);
 
-/// The pool for a job.
+/// Chooses the pool for a job.
 ///
 /// # Errors
-/// When no pool serves it.
+/// If no pool serves it.
 pub fn choose<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Result<&'a Pool, NoPoolError> {
     candidates(pools, balance, job).first().copied().ok_or_else(|| {
         let reasons: Vec<String> = pools
@@ -62,8 +61,7 @@ pub fn choose<'a>(pools: &'a [Pool], balance: Balance, job: &Job) -> Result<&'a 
     })
 }
 
-/// The reasons one after the other, in a kilobyte at most: they are stored with the job, which says
-/// what they name.
+/// Joins the reasons, in at most a kilobyte: they are stored with the job.
 fn bounded(reasons: &[String]) -> String {
     const MAX_REASON: usize = 960;
     let mut text = String::new();
@@ -79,8 +77,8 @@ fn bounded(reasons: &[String]) -> String {
     text
 }
 
-/// For each pool, in the order of choice, why it is where it is; then those that do not serve the
-/// job.
+/// Explains, for each pool in the order of choice, why it has its position; then why each remaining
+/// pool does not serve the job.
 #[must_use]
 pub fn reasons(pools: &[Pool], balance: Balance, job: &Job) -> Vec<String> {
     let serving = candidates(pools, balance, job);
@@ -88,7 +86,7 @@ pub fn reasons(pools: &[Pool], balance: Balance, job: &Job) -> Vec<String> {
     for (index, pool) in serving.iter().enumerate() {
         let place = index + 1;
         let line = match index.checked_sub(1).and_then(|before| serving.get(before)) {
-            None if serving.len() == 1 => format!("Pool {} serves it, and no other.", pool.name),
+            None if serving.len() == 1 => format!("Only pool {} serves it.", pool.name),
             None => format!("Pool {} is choice {place}.", pool.name),
             Some(better) => {
                 let why = why_after(better, pool, balance);
@@ -103,14 +101,14 @@ pub fn reasons(pools: &[Pool], balance: Balance, job: &Job) -> Vec<String> {
     lines
 }
 
-/// Why `better` comes before `other`.
+/// Explains why `better` comes before `other`.
 fn why_after(better: &Pool, other: &Pool, balance: Balance) -> String {
     let (first, second) = (rank(better), rank(other));
     if first.0 != second.0 {
         let of = |pool: &Pool| {
             pool.entity.as_ref().map_or("no entity", |entity| entity.kind().as_str()).to_owned()
         };
-        return format!("it is of {}, the other of {}", of(other), of(better));
+        return format!("it belongs to {}, the other to {}", of(other), of(better));
     }
     if first.1 != second.1 {
         return format!("its priority is {}, the other's {}", other.priority, better.priority);
@@ -118,7 +116,7 @@ fn why_after(better: &Pool, other: &Pool, balance: Balance) -> String {
     match balance {
         Balance::Pack => "equal, and later in the list (pack)".to_owned(),
         Balance::RoundRobin => {
-            "equal, and the job's number gives this turn (round-robin)".to_owned()
+            "equal, and the job's ID determines this turn (round-robin)".to_owned()
         }
     }
 }

@@ -126,7 +126,7 @@ fn a_job_matches_one_row_and_all_of_it_where_that_is_asked() {
         (&["GPU", "self-hosted", "Linux"], Ok(()), Ok(())),
         (&["gpu"], Ok(()), Err(Mismatch::NotExact)),
         (&["self-hosted"], Ok(()), Err(Mismatch::NotExact)),
-        // Two rows are no mixture, although the runners carry the labels of both.
+        // Two rows are not merged, although the runners carry the labels of both.
         (&["x64", "gpu"], missing(&["gpu"]), missing(&["gpu"])),
         (&["linux", "x64", "big"], missing(&["big"]), missing(&["big"])),
     ] {
@@ -136,13 +136,13 @@ fn a_job_matches_one_row_and_all_of_it_where_that_is_asked() {
     }
 }
 
-/// GitHub gives a job to a runner that has all of its labels, and `self-hosted` has every runner.
+/// GitHub assigns a job to a runner that has all its labels, and every runner has `self-hosted`.
 fn carries(runner: &Labels, job: &Labels) -> bool {
     let mut wanted = job.iter().filter(|label| *label != "self-hosted");
     wanted.all(|label| runner.iter().any(|own| own == label))
 }
 
-/// `owner/repo` is of itself, of `owner` and of `owner/*`, in any case, and all are of `*`.
+/// `owner/repo` matches itself, `owner` and `owner/*`, case-insensitively; `*` matches all.
 fn is_of(repository: &str, of: &str) -> bool {
     if of == "*" {
         return true;
@@ -151,7 +151,8 @@ fn is_of(repository: &str, of: &str) -> bool {
     repository == of || repository.starts_with(&format!("{}/", of.trim_end_matches("/*")))
 }
 
-/// Whether the pool's runners may take a job, whatever else the pool refuses it for.
+/// Returns whether the pool's runners can take a job, apart from the pool's other reasons to refuse
+/// it.
 fn may_take(pool: &Pool, job: &Job) -> bool {
     let (asked, repository) = (&job.last_event.labels, &job.last_event.repository);
     let is_exact = |row: &Labels| carries(row, asked) && carries(asked, row);
@@ -163,7 +164,7 @@ fn may_take(pool: &Pool, job: &Job) -> bool {
         }
 }
 
-/// docs/design/pools.md, in other words than the rule's.
+/// An independent implementation of docs/design/pools.md.
 fn is_served(pool: &Pool, job: &Job) -> bool {
     let listed = pool.repositories.iter().any(|of| is_of(&job.last_event.repository, of));
     may_take(pool, job)
@@ -235,7 +236,7 @@ fn a_runner_is_registered_where_its_pool_says_or_where_the_repository_belongs() 
     let person = job(1).with(|job| job.last_event.user_owned = true);
     assert_eq!(entity(of("acme/api", "x"), &job(1)).as_deref(), Some("acme/api"));
     assert_eq!(entity(pool(), &job(1)).as_deref(), Some("acme"));
-    // A person has no runners of her own: only the repository can hold them.
+    // A user has no runners: only the repository can have them.
     assert_eq!(entity(pool(), &person).as_deref(), Some("acme/web"));
     let nameless = job(1).with(|job| job.last_event.repository = "acme".into());
     assert_eq!(entity(pool(), &nameless), None);

@@ -1,6 +1,7 @@
-//! The names of the fields, and the words that some of them take.
+//! The names of the pool file's fields, and the allowed values of some.
 
-use crate::pool::{Allocation, Arch, LabelMatch, MarketPolicy};
+use crate::ec2::Arch;
+use crate::pool::{Allocation, LabelMatch, MarketPolicy};
 
 /// The fields of the file itself.
 pub const FILE: &[&str] = &["limits", "balance", "defaults", "pools"];
@@ -55,10 +56,10 @@ pub const PLACEMENT: &[&str] = &["group", "dedicated"];
 /// The fields of a pool's `limits`.
 pub const LIMITS: &[&str] =
     &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime", "keep_failed"];
-/// Groups of a pool that stand in place of the default's rather than being merged with it.
+/// Groups of fields in a pool that replace the group in `defaults` instead of being merged with it.
 pub(super) const WHOLE: &[&str] = &["entity", "instances", "launch_template", "image"];
 
-/// What holds for a field that is not written. What is not here is none.
+/// The effective values of omitted fields. Fields that are not listed have no default.
 const DEFAULTS: &[(&str, &str)] = &[
     ("balance", "pack"),
     ("match", "superset"),
@@ -82,24 +83,24 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("enabled", "true"),
 ];
 
-/// The default of a field by its place, for example `limits.max_lifetime`.
+/// Returns the default of a field by its path, for example `limits.max_lifetime`.
 #[must_use]
 pub fn default_of(field: &str) -> Option<&'static str> {
     DEFAULTS.iter().find(|(name, _)| *name == field).map(|(_, default)| *default)
 }
 
-/// The words of `match`.
+/// The values of `match`.
 pub const MATCHES: &[(&str, LabelMatch)] =
     &[("superset", LabelMatch::Superset), ("exact", LabelMatch::Exact)];
-/// The words of `market`.
+/// The values of `market`.
 pub const MARKETS: &[(&str, MarketPolicy)] = &[
     ("spot", MarketPolicy::Spot),
     ("on-demand", MarketPolicy::OnDemand),
     ("spot-then-on-demand", MarketPolicy::SpotThenOnDemand),
 ];
-/// The words of `arch`.
+/// The values of `arch`.
 pub const ARCHES: &[(&str, Arch)] = &[("x64", Arch::X64), ("arm64", Arch::Arm64)];
-/// The words of `allocation`.
+/// The values of `allocation`.
 pub const ALLOCATIONS: &[(&str, Allocation)] = &[
     ("price-capacity-optimized", Allocation::PriceCapacityOptimized),
     ("capacity-optimized", Allocation::CapacityOptimized),

@@ -1,10 +1,9 @@
-//! The pool file: what an operator writes, read as a whole. Every mistake is named by its place,
-//! and a file with one changes nothing.
+//! The pool file that operators write. It is validated as a whole: every problem is reported with
+//! its path, and a file with a problem changes nothing.
 //!
-//! `infra/pools.example.yaml` shows the form, and `infra/pools.schema.json` tells it to editors.
-//! What is YAML about it is read by the admin function; here it is a tree of values. What it only
-//! names is asked for by whoever reads it ([`Question`]); a file that names nothing is read without
-//! a question.
+//! `infra/pools.example.yaml` shows the format, and `infra/pools.schema.json` describes it for
+//! editors. The admin function parses the YAML; this module reads a tree of values. Names that must
+//! be resolved are queried by the caller ([`Question`]); a file without such names needs no query.
 
 pub mod fields;
 mod named;
@@ -39,16 +38,16 @@ pub use self::names::{
 pub use self::rights::Rights;
 pub use self::write::{pool as written, stack as written_stack};
 
-/// The largest set of pools, as JSON. DynamoDB takes items of 400 KB, and its form is somewhat
-/// longer.
+/// Maximum size of the set of pools, as JSON. DynamoDB accepts items of 400 KB, and its own format
+/// is somewhat longer.
 const MAX_BYTES: usize = 250_000;
 
-/// A mistake in the file.
+/// A problem in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
-    /// Where, for example `pools[2].instances.types[0]`; empty for the file itself.
+    /// The path, for example `pools[2].instances.types[0]`; empty for the file itself.
     pub path: String,
-    /// What is wrong, and what to write instead.
+    /// The problem, and what to write instead.
     #[serde(rename = "error")]
     pub what: String,
 }
@@ -60,42 +59,44 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// A file that is right.
+/// A valid pool file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolFile {
-    /// Its pools, in its order. Without launch template and generations: those are not the file's.
+    /// The pools, in the file's order. Without launch templates and generations, which do not come
+    /// from the file.
     pub pools: Vec<Pool>,
-    /// Maxima beside those of the pools.
+    /// Maxima in addition to the pools' own.
     pub limits: Limits,
     /// How equal pools share jobs.
     pub balance: Balance,
 }
 
-/// A file that was read to its end.
+/// The result of reading a valid file completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadPoolFile {
-    /// The file, with nothing but what is stored.
+    /// The file, with all names resolved.
     pub file: PoolFile,
-    /// What was resolved, a line each: `pools[2].image: ami-0a1b2c3d (acme-runner-2026-11-01)`.
+    /// The resolved names, one line each: `pools[2].image: ami-0a1b2c3d (acme-runner-2026-11-01)`.
     pub resolved: Vec<String>,
 }
 
-/// Why a file is not read to its end.
+/// Why a file could not be read completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadPoolFile {
-    /// What is to be asked first. Nothing: the wrongs are all there are.
+    /// The queries to answer first. If empty, the problems are complete.
     pub open: BTreeSet<Question>,
-    /// What is wrong whatever the answers will be.
+    /// Problems that do not depend on any answer.
     pub problems: Vec<Problem>,
 }
 
-/// Reads a file with what is known of its names.
+/// Reads a file with the answers known so far.
 ///
-/// A question that is answered is not asked again, and the answers to all of `open` bring the
-/// reading further: ids first, then the groups of the entities behind them.
+/// Answered queries are not repeated, and answering all of `open` allows reading further: IDs
+/// first, then the runner groups of the entities that they identify.
 ///
 /// # Errors
-/// What is open, and everything that is wrong so far.
+///
+/// The open queries, and all problems found so far.
 pub fn read(file: Value, answers: &Answers) -> Result<ReadPoolFile, UnreadPoolFile> {
     let mut problems = Wrongs::default();
     let mut names = Names::new(answers);
@@ -117,7 +118,7 @@ pub fn read(file: Value, answers: &Answers) -> Result<ReadPoolFile, UnreadPoolFi
     Err(UnreadPoolFile { open, problems: problems.into_list() })
 }
 
-/// Why pools are not stored: together they are larger than a record may be.
+/// Returns why pools cannot be stored: together they exceed the maximum size of a record.
 #[must_use]
 pub fn too_large(pools: &[Pool]) -> Option<String> {
     let size = serde_json::to_string(pools).map_or(0, |text| text.len());
@@ -138,7 +139,7 @@ fn stack_limits(file: &Section, problems: &mut Wrongs) -> Limits {
     Limits { stack: of.read("stack", problems, most), entities: entities.unwrap_or_default() }
 }
 
-/// The pools, each with its place; none for those with mistakes.
+/// Reads the pools, each with its path. `None` for pools with problems.
 fn pools(
     file: &Section,
     names: &mut Names<'_>,
@@ -148,7 +149,7 @@ fn pools(
         let known: Vec<&str> =
             fields::POOL.iter().copied().filter(|name| *name != "name").collect();
         let section = Section::open(node.clone(), &known, problems);
-        // For what no pool takes over; the rest is read again where it holds.
+        // Reports problems in defaults that no pool uses; the others are read again with each pool.
         WrittenPool::read(&section, problems);
         node.clone()
     });
@@ -164,7 +165,7 @@ fn pools(
             None => node.clone(),
         };
         let path = node.path.clone();
-        // Unknown fields of the defaults are told at their own place already.
+        // Unknown fields of the defaults are already reported at their own path.
         let section = Section::open(node, fields::POOL, problems);
         let mut written = WrittenPool::read(&section, problems);
         names.resolve(&mut written, &section, problems);
@@ -173,7 +174,8 @@ fn pools(
     read.unwrap_or_default()
 }
 
-/// Idle runners alone must not use a limit up: no job that they cannot serve would ever be served.
+/// Checks that idle runners alone cannot exhaust a limit: otherwise jobs that they cannot serve
+/// would wait forever.
 fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, problems: &mut Wrongs) {
     let idle = |is_counted: &dyn Fn(&Entity) -> bool| -> u32 {
         let pools = pools.iter().filter_map(|(_, pool)| pool.as_ref());
@@ -183,7 +185,7 @@ fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, problems: &mut 
     let mut check = |path: String, most: u32, idle: u32| {
         if idle >= most {
             let what =
-                format!("the pools keep {idle} idle (min_idle), which leaves no room for jobs");
+                format!("the pools keep {idle} idle (min_idle), which leaves no capacity for jobs");
             problems.add(&path, what);
         }
     };
@@ -195,7 +197,7 @@ fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, problems: &mut 
     }
 }
 
-/// Names, and what launches begin with, tell pools apart.
+/// Checks that the pools' names and name prefixes are unique.
 fn unique(pools: &[(String, Option<Pool>)], problems: &mut Wrongs) {
     let whole: Vec<(&String, &Pool)> =
         pools.iter().filter_map(|(path, pool)| Some((path, pool.as_ref()?))).collect();

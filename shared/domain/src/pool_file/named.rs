@@ -1,19 +1,19 @@
-//! Names that stand in a field until somebody resolves them.
+//! Names in fields that must be resolved.
 
 use std::fmt;
 
 use crate::ids::EntityKind;
 
-/// An entity by GitHub's number for it, which a rename does not change.
+/// An entity by GitHub's ID, which does not change when the entity is renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntityId {
-    /// What it is the number of: organizations, repositories and enterprises are counted apart.
+    /// The kind of entity: organizations, repositories and enterprises have separate ID ranges.
     pub kind: EntityKind,
-    /// The number.
+    /// The ID.
     pub number: u64,
 }
 
-/// As people say it, without an article.
+/// Formats it for messages, without an article.
 impl fmt::Display for EntityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -25,7 +25,7 @@ impl fmt::Display for EntityId {
     }
 }
 
-/// What a field holds: what is stored, or a name for it.
+/// The contents of a field: the value to store, or a name to resolve.
 #[derive(Debug)]
 pub(super) enum ValueOrName<T, N> {
     Value(T),
@@ -33,9 +33,9 @@ pub(super) enum ValueOrName<T, N> {
 }
 
 impl<T, N> ValueOrName<T, N> {
-    /// One of both, when the field is written and right.
-    pub(super) fn split(said: Option<Self>) -> (Option<T>, Option<N>) {
-        match said {
+    /// Returns the value or the name, if the field is present and valid.
+    pub(super) fn split(written: Option<Self>) -> (Option<T>, Option<N>) {
+        match written {
             Some(Self::Value(value)) => (Some(value), None),
             Some(Self::Name(name)) => (None, Some(name)),
             None => (None, None),
@@ -43,23 +43,23 @@ impl<T, N> ValueOrName<T, N> {
     }
 }
 
-/// An image by filter. Its architecture is the pool's.
+/// An image filter. The architecture comes from the pool.
 #[derive(Debug)]
 pub(super) struct NamedImage {
     pub(super) name: String,
     pub(super) owner: String,
 }
 
-/// A launch template of a pool's own: its role and its newest version are EC2's to say.
+/// A pool's own launch template: EC2 provides its role and its newest version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedTemplate {
     /// `lt-…`.
     pub id: String,
-    /// The version. None: the newest.
+    /// The version. If unset: the newest.
     pub version: Option<u64>,
 }
 
-/// As people say it, without an article.
+/// Formats it for messages, without an article.
 impl fmt::Display for NamedTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.version {
@@ -69,7 +69,7 @@ impl fmt::Display for NamedTemplate {
     }
 }
 
-/// The names among the fields of a pool.
+/// The unresolved names among a pool's fields.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     pub(super) entity: Option<EntityId>,

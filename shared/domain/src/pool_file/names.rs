@@ -1,9 +1,9 @@
-//! What a file names and somebody else resolves: entities by GitHub's id, runner groups by their
-//! name, images by a filter.
+//! Resolution of names in a pool file: entities by GitHub ID, runner groups by name, images by
+//! filter.
 //!
-//! Reading stays pure. A name without an answer is a question; whoever reads the file asks it, and
-//! reads again. Only what was resolved is stored, so a name is asked for when a file is applied,
-//! and at no other time.
+//! Reading remains pure. A name without an answer becomes a query; the caller runs it and reads the
+//! file again. Only resolved values are stored, so names are resolved when a file is applied and
+//! never later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,24 +12,25 @@ use super::named::{EntityId, NamedTemplate};
 use super::read::{Section, Wrongs};
 use super::rules;
 use super::shape::WrittenPool;
+use crate::ec2::Arch;
 use crate::ids::{Entity, EntityKind};
-use crate::pool::{Arch, Image, OwnTemplate};
+use crate::pool::{Image, OwnTemplate};
 
 /// A runner group of an organization or enterprise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// GitHub's number of it.
+    /// GitHub's ID of the group.
     pub id: u64,
     /// Its name.
     pub name: String,
-    /// It takes no job of a public repository, however it says so.
+    /// Whether it refuses jobs of public repositories, for any reason.
     pub refuses_public: bool,
-    /// It takes jobs of selected workflows alone.
+    /// Whether it accepts only jobs of selected workflows.
     pub restricted_to_workflows: bool,
 }
 
 impl Group {
-    /// A group that takes whatever comes.
+    /// Creates a group without restrictions.
     #[must_use]
     pub fn new(id: u64, name: &str) -> Self {
         let name = name.to_owned();
@@ -37,18 +38,18 @@ impl Group {
     }
 }
 
-/// Images of which the newest is meant.
+/// A filter whose newest image is used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageFilter {
-    /// The image's name, where `*` stands for anything and `?` for one character.
+    /// The image's name, where `*` matches any text and `?` one character.
     pub name: String,
-    /// `self`, `amazon`, or the twelve digits of an account.
+    /// `self`, `amazon`, or a 12-digit account ID.
     pub owner: String,
-    /// The processors of the pool's machines.
+    /// The architecture of the pool's machines.
     pub arch: Arch,
 }
 
-/// An image that a filter found.
+/// The image that a filter found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundImage {
     /// `ami-…`.
@@ -57,14 +58,14 @@ pub struct FoundImage {
     pub name: String,
 }
 
-/// What EC2 shows of a launch template.
+/// EC2's description of a launch template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundTemplate {
-    /// The version that was asked for, or the newest.
+    /// The requested version, or the newest.
     pub version: u64,
-    /// It carries the tag of this stack.
+    /// Whether it has the tag of this stack.
     pub is_ours: bool,
-    /// The id of its machines' role, which its tag `muster:role` names.
+    /// The ID of its machines' role, from its tag `muster:role`.
     pub role: Option<String>,
     /// The device of its disk.
     pub device: Option<String>,
@@ -73,10 +74,10 @@ pub struct FoundTemplate {
 }
 
 impl FoundTemplate {
-    /// What boots its machines, and its header in front of that: each template has its own.
+    /// The start of the boot script; the header before it differs between templates.
     const BOOT: &str = "#!/usr/bin/env bash\n";
 
-    /// Whether its machines boot as those of another template.
+    /// Returns whether both templates have an equal boot script.
     #[must_use]
     pub fn boots_as(&self, other: &Self) -> bool {
         let boot = |of: &Self| of.user_data.split_once(Self::BOOT).map(|(_, boot)| boot.to_owned());
@@ -84,50 +85,50 @@ impl FoundTemplate {
     }
 }
 
-/// What EC2 shows of a placement group.
+/// EC2's description of a placement group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundPlacement {
-    /// It carries the tag of this stack.
+    /// Whether it has the tag of this stack.
     pub is_ours: bool,
-    /// Its machines stand side by side, so they are all in one zone.
+    /// Whether it is a cluster, whose machines are close together and therefore in one zone.
     pub is_cluster: bool,
 }
 
-/// What must be known before a file is read to its end.
+/// A query that must be answered before a file can be read completely.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
-    /// Whose id is this?
+    /// Which entity has this ID?
     Entity(EntityId),
-    /// Which runner groups are there?
+    /// Which runner groups does this entity have?
     Groups(Entity),
-    /// Which is the newest?
+    /// Which image is the newest match?
     Image(ImageFilter),
-    /// Is it there, and whose machines does it make?
+    /// Does this launch template exist, and which role do its machines have?
     Template(NamedTemplate),
-    /// Is there a placement group of this name?
+    /// Does a placement group with this name exist?
     Placement(String),
 }
 
-/// What was answered so far.
+/// The answers so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// None: GitHub shows the App no such entity.
+    /// Entities by ID. `None` if GitHub shows the App no such entity.
     pub entities: BTreeMap<EntityId, Option<Entity>>,
-    /// Every group of an entity.
+    /// All groups of an entity.
     pub groups: BTreeMap<Entity, Vec<Group>>,
-    /// None: EC2 shows no such image.
+    /// Images by filter. `None` if EC2 shows no such image.
     pub images: BTreeMap<ImageFilter, Option<FoundImage>>,
-    /// None: EC2 shows no such launch template, or not this version of it.
+    /// Launch templates. `None` if EC2 shows no such template or version.
     pub templates: BTreeMap<NamedTemplate, Option<FoundTemplate>>,
-    /// None: EC2 shows no such placement group.
+    /// Placement groups. `None` if EC2 shows no such group.
     pub placements: BTreeMap<String, Option<FoundPlacement>>,
 }
 
-/// Puts answers in the place of names, and keeps what is still to be asked.
+/// Replaces names with their answers, and collects the open queries.
 pub(super) struct Names<'a> {
     answers: &'a Answers,
     pub(super) open: BTreeSet<Question>,
-    /// What was resolved, a line each.
+    /// The resolved names, one line each.
     pub(super) resolved: Vec<String>,
 }
 
@@ -136,8 +137,8 @@ impl<'a> Names<'a> {
         Self { answers, open: BTreeSet::new(), resolved: Vec::new() }
     }
 
-    /// Resolves the names of a pool as far as they are answered. The entity first: groups are an
-    /// entity's.
+    /// Resolves a pool's names that have an answer. The entity comes first, because groups belong
+    /// to an entity.
     pub(super) fn resolve(
         &mut self,
         written: &mut WrittenPool,
@@ -162,7 +163,7 @@ impl<'a> Names<'a> {
                 problems.add(at, format!("GitHub shows the App no {id}; {what}"));
             }
             Some(Some(entity)) => {
-                self.tell(at, entity, &id);
+                self.add_resolved(at, entity, &id);
                 written.entity = Some(entity.clone());
             }
         }
@@ -173,13 +174,13 @@ impl<'a> Names<'a> {
         let at = of.path_of("runner_group");
         let Some(entity) = &written.entity else {
             if of.get("entity").is_none() {
-                let what = "a group's name needs an entity: without one only the job says where runners \
-                            belong; write the entity, or the group's number";
+                let what = "a group's name requires an entity: without one, each job determines \
+                    where its runner is registered; write the entity, or the group's ID";
                 problems.add(&at, what);
             }
             return;
         };
-        // A repository has none, which the rules say.
+        // Repositories have no groups; the rules report that.
         if entity.kind() == EntityKind::Repository {
             return;
         }
@@ -195,7 +196,7 @@ impl<'a> Names<'a> {
                 .add(&at, format!("{entity} has no runner group {name:?}; its groups are {known}"));
             return;
         };
-        self.tell(&at, &group.id, &group.name);
+        self.add_resolved(&at, &group.id, &group.name);
         written.runner_group = Some(group.id);
     }
 
@@ -205,10 +206,8 @@ impl<'a> Names<'a> {
         let Some(arch) = written.arch.or_else(|| rules::arch_of_all(written)) else {
             let is_known = written.types.is_some() || written.requirements.is_some();
             if is_known && of.get("arch").is_none() {
-                problems.add(
-                    &at,
-                    "for which machines? beside a filter write arch: x64, or arch: arm64",
-                );
+                problems
+                    .add(&at, "a filter requires an architecture; write arch: x64 or arch: arm64");
             }
             return;
         };
@@ -224,7 +223,7 @@ impl<'a> Names<'a> {
                 problems.add(&at, format!("{what} in this region, owner {owner}"));
             }
             Some(Some(found)) => {
-                self.tell(&at, &found.id, &found.name);
+                self.add_resolved(&at, &found.id, &found.name);
                 written.image = Some(Image::Id(found.id.clone()));
             }
         }
@@ -242,14 +241,14 @@ impl<'a> Names<'a> {
         };
         let Some(role) = found.role.as_ref().filter(|_| found.is_ours) else {
             let what = format!(
-                "{} does not carry the tags muster:stack of this stack and muster:role, so it may \
-                 launch nothing from it; infra/machine.yaml makes one that has them",
+                "{} lacks the tags muster:stack of this stack and muster:role, so \
+                 scale-up cannot launch from it; infra/machine.yaml creates a template with both",
                 named.id
             );
             problems.add(at, what);
             return;
         };
-        self.tell(at, &named.id, &format!("version {}", found.version));
+        self.add_resolved(at, &named.id, &format!("version {}", found.version));
         written.own_template = Some(OwnTemplate {
             id: named.id.into(),
             version: found.version.to_string().into(),
@@ -272,21 +271,22 @@ impl<'a> Names<'a> {
             }
             Some(Some(found)) => {
                 if !found.is_ours {
-                    let what = "the stack uses placement groups with its own tag alone; give this one \
+                    let what = "the stack uses only placement groups with its own tag; give this \
+                        one \
                                 the tag muster:stack, with the stack's name";
                     problems.add(&at, what);
                 }
                 if found.is_cluster && written.subnets.as_ref().is_some_and(|all| all.len() > 1) {
-                    let what = "the machines of a cluster stand in one zone; write one subnet";
+                    let what = "the machines of a cluster are in one zone; write one subnet";
                     problems.add(&of.path_of("subnets"), what);
                 }
             }
         }
     }
 
-    fn tell(&mut self, at: &str, value: &dyn fmt::Display, name: &dyn fmt::Display) {
+    fn add_resolved(&mut self, at: &str, value: &dyn fmt::Display, name: &dyn fmt::Display) {
         let line = format!("{at}: {value} ({name})");
-        // A default is resolved once for every pool that it holds for.
+        // A default is resolved once for every pool that uses it.
         if !self.resolved.contains(&line) {
             self.resolved.push(line);
         }

@@ -1,17 +1,17 @@
-//! The values of a file, each with the place where it stands.
+//! The values of a file, each with its path.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Number, Value};
 
-/// A value and its place, for example `pools[2].limits.max`.
+/// A value and its path, for example `pools[2].limits.max`.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) path: String,
     pub(super) value: Kind,
 }
 
-/// What a value is.
+/// The type and content of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Null,
@@ -44,7 +44,7 @@ impl Node {
         Self { path, value }
     }
 
-    /// What it is, for a person who wrote something else than was wanted.
+    /// Describes the value for a message about an unexpected type.
     pub(super) fn described(&self) -> String {
         match &self.value {
             Kind::Null => "nothing".to_owned(),
@@ -57,7 +57,7 @@ impl Node {
     }
 }
 
-/// The place of a field.
+/// Returns the path of a field.
 pub(super) fn below(path: &str, name: &str) -> String {
     match path {
         "" => name.to_owned(),
@@ -65,8 +65,9 @@ pub(super) fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// A pool's fields over those of `defaults`. Groups are merged field by field, `whole` ones and
-/// everything else are replaced. Written as nothing (`disk:`), a default does not hold.
+/// Merges a pool's fields over those of `defaults`. Groups are merged field by field; `whole`
+/// groups and all other values are replaced. A field with an empty value (`disk:`) cancels the
+/// default.
 pub(super) fn merged(defaults: &Node, own: Node, whole: &[&str]) -> Node {
     let (Kind::Map(defaults), Kind::Map(fields)) = (&defaults.value, &own.value) else {
         return own;

@@ -1,4 +1,4 @@
-//! Reading single values, with every mistake kept.
+//! Readers of single values, which collect all problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use super::Problem;
 use super::node::{Kind, Node, below};
 use crate::time::Seconds;
 
-/// The problems found in the file so far: each once, in the order in which they were found.
+/// The problems found in the file so far, without duplicates, in the order found.
 #[derive(Debug, Default)]
 pub(super) struct Wrongs {
     list: Vec<Problem>,
@@ -38,16 +38,18 @@ impl Wrongs {
     }
 }
 
-/// A group of fields whose names are known.
+/// A group of fields with known names.
 pub(super) struct Section {
     pub(super) path: String,
     fields: BTreeMap<String, Node>,
-    /// Something else stood where the group belongs. That is told, and its fields are not missed.
+    /// Whether the file has a value of a different type here. That is reported once, and the fields
+    /// are not reported as missing.
     pub(super) is_other: bool,
 }
 
 impl Section {
-    /// Reads a group and refuses unknown fields. What is no group reads as an empty one.
+    /// Reads a group and rejects unknown fields. A value that is not a group reads as an empty
+    /// group.
     pub(super) fn open(node: Node, known: &[&str], problems: &mut Wrongs) -> Self {
         let Kind::Map(fields) = node.value else {
             problems.unlike(&node, &format!("a group of fields: {}", known.join(", ")));
@@ -69,17 +71,17 @@ impl Section {
         Self { path, fields: BTreeMap::new(), is_other: false }
     }
 
-    /// A field. Written as nothing it counts as not written.
+    /// Returns a field. An empty value counts as absent.
     pub(super) fn get(&self, name: &str) -> Option<&Node> {
         self.fields.get(name).filter(|node| !matches!(node.value, Kind::Null))
     }
 
-    /// A field's place, written or not.
+    /// Returns a field's path, whether or not it is present.
     pub(super) fn path_of(&self, name: &str) -> String {
         self.fields.get(name).map_or_else(|| below(&self.path, name), |node| node.path.clone())
     }
 
-    /// A group among the fields.
+    /// Reads a group among the fields.
     pub(super) fn section(&self, name: &str, known: &[&str], problems: &mut Wrongs) -> Self {
         match self.get(name) {
             Some(node) => Self::open(node.clone(), known, problems),
@@ -87,7 +89,7 @@ impl Section {
         }
     }
 
-    /// A field through a reader.
+    /// Reads a field with a reader function.
     pub(super) fn read<T>(
         &self,
         name: &str,
@@ -98,8 +100,8 @@ impl Section {
     }
 }
 
-/// A text. What looks like a number or a truth value is a text here too: the reader of YAML leaves
-/// only those that print as they are written.
+/// Reads a text. A number or a truth value is accepted as text: the YAML parser only produces those
+/// that print exactly as written.
 pub(super) fn text(node: &Node, problems: &mut Wrongs) -> Option<String> {
     match &node.value {
         Kind::Text(text) if !text.is_empty() => Some(text.clone()),
@@ -128,7 +130,7 @@ pub(super) fn boolean(node: &Node, problems: &mut Wrongs) -> Option<bool> {
     None
 }
 
-/// A whole number within bounds.
+/// Reads a whole number within bounds.
 pub(super) fn number(
     node: &Node,
     range: RangeInclusive<u64>,
@@ -145,13 +147,13 @@ pub(super) fn number(
     read
 }
 
-/// As [`number`], for what is counted in 32 bits.
+/// Reads a whole number of 32 bits within bounds.
 pub(super) fn count(node: &Node, range: RangeInclusive<u32>, problems: &mut Wrongs) -> Option<u32> {
     let range = u64::from(*range.start())..=u64::from(*range.end());
     number(node, range, problems).and_then(|number| u32::try_from(number).ok())
 }
 
-/// `90s`, `15m`, `12h`, `2d`, or seconds as a number.
+/// Reads a duration: `90s`, `15m`, `12h`, `2d`, or seconds as a number.
 pub(super) fn duration(
     node: &Node,
     range: RangeInclusive<u32>,
@@ -176,7 +178,7 @@ pub(super) fn duration(
     }
 }
 
-/// The units of times, the largest first.
+/// The units of durations, largest first.
 const UNITS: &[(char, u64)] = &[('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
 
 fn seconds_of(text: &str) -> Option<u64> {
@@ -187,7 +189,7 @@ fn seconds_of(text: &str) -> Option<u64> {
     is_plain.then(|| digits.parse::<u64>().ok()).flatten()?.checked_mul(*size)
 }
 
-/// A time as people write it.
+/// Formats a duration in the largest unit that divides it.
 pub(super) fn written(time: Seconds) -> String {
     let seconds = u64::from(time.0);
     let fits = |size: &u64| seconds != 0 && seconds.is_multiple_of(*size);
@@ -195,7 +197,7 @@ pub(super) fn written(time: Seconds) -> String {
     format!("{}{unit}", seconds / size)
 }
 
-/// One of some words.
+/// Reads one of the allowed words.
 pub(super) fn one_of<T: Copy>(
     node: &Node,
     words: &[(&str, T)],
@@ -215,13 +217,13 @@ pub(super) fn one_of<T: Copy>(
     found
 }
 
-/// A text that a type of ours takes.
+/// Reads a text and parses it.
 pub(super) fn parsed<T: FromStr<Err: Display>>(node: &Node, problems: &mut Wrongs) -> Option<T> {
     let text = text(node, problems)?;
     text.parse().map_err(|error: T::Err| problems.add(&node.path, error.to_string())).ok()
 }
 
-/// A list of at least one item, each read on its own. None if one of them is wrong.
+/// Reads a list of at least one item. `None` if any item is invalid.
 pub(super) fn list<T>(
     node: &Node,
     of_what: &str,
@@ -244,7 +246,7 @@ pub(super) fn list<T>(
     }
 }
 
-/// A list of different texts that fit a rule.
+/// Reads a list of distinct texts that satisfy a rule.
 pub(super) fn texts(
     node: &Node,
     of_what: &str,
@@ -267,7 +269,7 @@ pub(super) fn texts(
     })
 }
 
-/// Names with values, in any number.
+/// Reads any number of names with values.
 pub(super) fn named<T>(
     node: &Node,
     problems: &mut Wrongs,
@@ -285,12 +287,12 @@ pub(super) fn named<T>(
     read.into_iter().collect()
 }
 
-/// The known name that was most likely meant.
+/// Returns the known name that was most likely intended.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let name = name.to_lowercase();
     let distance = |other: &str| strsim::levenshtein(&name, &other.to_lowercase());
     let close = known.iter().map(|other| (distance(other), *other));
     let (distance, other) = close.min()?;
-    // More than a third wrong is no slip of the pen.
+    // If more than a third differs, it is not a typo.
     (!name.is_empty() && distance <= (other.chars().count() / 3).max(1)).then_some(other)
 }

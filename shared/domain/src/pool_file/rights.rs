@@ -1,18 +1,18 @@
-//! What scale-up's role lets a pool ask for.
+//! What the role of scale-up permits a pool to request.
 
 use std::sync::Arc;
 
 use super::Problem;
 use crate::pool::{Image, Pool};
 
-/// Where AWS and those whom it lets publish the ids of their images.
+/// The prefix of the public parameters with AWS's image IDs.
 const AWS_PARAMETERS: &str = "/aws/service/";
 
-/// The role as the stack's parameters make it. EC2 refuses each launch that asks for more, so a
-/// file that does is refused when it is applied.
+/// The role's permissions, as determined by the stack's parameters. EC2 rejects each launch that
+/// requests more, so a file that does is rejected when it is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// The stack's name: parameters with image ids are below it.
+    /// The stack's name: parameters with image IDs are under it.
     pub stack: String,
     /// The parameter `Subnets`.
     pub subnets: Vec<Arc<str>>,
@@ -21,7 +21,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// What the role refuses of these pools, which are a file's in its order.
+    /// Returns the problems that the role causes for these pools, which are in a file's order.
     #[must_use]
     pub fn refused(&self, pools: &[Pool]) -> Vec<Problem> {
         let of_pool = |(index, pool): (usize, &Pool)| -> Vec<Problem> {
@@ -38,7 +38,7 @@ impl Rights {
     fn subnet(&self, place: usize, subnet: &Arc<str>) -> Option<(String, String)> {
         let known = self.subnets.join(", ");
         let what = format!(
-            "{subnet} is none of the stack's parameter Subnets ({known}); write one of those, or \
+            "{subnet} is not in the stack's parameter Subnets ({known}); write one of those, or \
              deploy the stack with it"
         );
         (!self.subnets.contains(subnet)).then(|| (format!("subnets[{place}]"), what))
@@ -56,7 +56,8 @@ impl Rights {
         let own = format!("/{}/images/", self.stack);
         let is_readable = parameter.starts_with(&own) || parameter.starts_with(AWS_PARAMETERS);
         let what = format!(
-            "the stack reads parameters below {own} and {AWS_PARAMETERS} alone; copy the id to one of them"
+            "the stack reads only parameters under {own} and {AWS_PARAMETERS}; copy the ID to one \
+             of them"
         );
         (!is_readable).then(|| ("image.ssm".to_owned(), what))
     }

@@ -1,16 +1,15 @@
-//! What the fields of one pool must be to each other.
+//! Rules that relate the fields of one pool.
 
 use std::sync::Arc;
 
-use super::read::{Section, Wrongs, written as told};
+use super::read::{Section, Wrongs, written as formatted};
 use super::shape::WrittenPool;
+use crate::ec2::{Arch, MAX_OVERRIDES};
 use crate::ids::{EntityKind, PoolName};
-use crate::launch::MAX_OVERRIDES;
-use crate::pool::{Allocation, Arch, MarketPolicy, Pool, Requirements};
+use crate::pool::{Allocation, MarketPolicy, Pool, Requirements};
 use crate::time::Seconds;
 
-/// The pool, when nothing that it needs is missing or wrong. Otherwise the reasons are among the
-/// wrongs.
+/// Builds the pool if its fields are complete and valid. Otherwise adds the reasons to `problems`.
 pub(super) fn pool(written: WrittenPool, of: &Section, problems: &mut Wrongs) -> Option<Pool> {
     if of.is_other {
         return None;
@@ -41,8 +40,12 @@ fn instances(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let has = |name: &str| group.get(name).is_some();
     match (has("types"), has("vcpus"), has("memory_mib")) {
         (true, false, false) | (false, true, true) => {}
-        (false, true, false) => problems.add(&group.path, "memory_mib is missing beside vcpus"),
-        (false, false, true) => problems.add(&group.path, "vcpus is missing beside memory_mib"),
+        (false, true, false) => {
+            problems.add(&group.path, "memory_mib is missing; vcpus requires it");
+        }
+        (false, false, true) => {
+            problems.add(&group.path, "vcpus is missing; memory_mib requires it");
+        }
         (true, _, _) => {
             problems.add(&group.path, "write either types, or vcpus and memory_mib, not both");
         }
@@ -59,7 +62,7 @@ fn instances(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     }
 }
 
-/// What EC2 refuses, or what would have no effect.
+/// Checks market options that EC2 would reject or that would have no effect.
 fn market(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let wrong_market = of.get("market").is_some() && written.market.is_none();
     if wrong_market {
@@ -83,17 +86,17 @@ fn market(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
         }
         let ordered = [Allocation::Prioritized, Allocation::CapacityOptimizedPrioritized];
         if ordered.contains(&allocation) && written.requirements.is_some() {
-            let what = "this follows the order of the types, and none are listed; write another, \
+            let what = "this follows the order of the types, but the list is empty; write another, \
                         or list instances.types";
             problems.add(&at, what);
         }
     }
     if of.get("max_price").is_some() && !is_spot {
-        let what = "only spot machines have a highest price; remove it, or change market";
+        let what = "only Spot machines have a maximum price; remove it, or change market";
         problems.add(&of.path_of("max_price"), what);
     }
     if written.reserved_first == Some(true) && market == MarketPolicy::Spot {
-        let what = "only machines on demand use reserved capacity; remove it, or change market";
+        let what = "only on-demand machines use reserved capacity; remove it, or change market";
         problems.add(&of.path_of("reserved_first"), what);
     }
 }
@@ -115,18 +118,20 @@ fn limits(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
         problems.add(&group.path_of("min_idle"), what);
     }
     if limits.min_idle.is_some_and(|count| count > 0) && of.get("entity").is_none() {
-        let what = "a pool that keeps idle runners needs an entity: without a job nothing says where \
-                    they belong";
+        let what = "a pool that keeps idle runners requires an entity, where they are registered";
         problems.add(&group.path_of("min_idle"), what);
     }
-    // A runner without a job goes at half of its machine's life: what is longer would never come to
-    // pass.
+    // A runner without a job is retired at half of its machine's lifetime, so a longer time would
+    // never be reached.
     let longest = Seconds(limits.max_lifetime.unwrap_or(Pool::MAX_LIFETIME).0 / 2);
     for (name, time) in [("boot_deadline", limits.boot_deadline), ("idle_limit", limits.idle_limit)]
     {
         if let Some(time) = time.filter(|time| *time >= longest) {
-            let what =
-                format!("{} is not less than half of max_lifetime, {}", told(time), told(longest));
+            let what = format!(
+                "{} is not less than half of max_lifetime, {}",
+                formatted(time),
+                formatted(longest)
+            );
             problems.add(&group.path_of(name), what);
         }
     }
@@ -152,20 +157,21 @@ fn entity(of_pool: &WrittenPool, of: &Section, problems: &mut Wrongs) {
             _ => entity.covers(pattern),
         };
         if !is_covered {
-            let what = format!("{pattern} is none of {entity}'s, where the runners belong");
+            let what =
+                format!("{pattern} does not belong to {entity}, where the runners are registered");
             problems.add(&of.path_of("repositories"), what);
         }
     }
 }
 
-/// A machine of another architecture than its image fails to launch, each time.
+/// Checks that the types match the architecture of the image: otherwise every launch fails.
 fn arch(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(arch) = written.arch else { return };
     for (index, name) in written.types.iter().flatten().enumerate() {
         if Arch::of_type(name) != arch {
             let at = format!("{}.types[{index}]", of.path_of("instances"));
             let what = format!(
-                "{name} is {}, and arch says {}",
+                "{name} is {}, but arch is {}",
                 Arch::of_type(name).as_str(),
                 arch.as_str()
             );
@@ -174,7 +180,7 @@ fn arch(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     }
 }
 
-/// The architecture that all listed types have.
+/// Returns the architecture if all listed types share it.
 pub(super) fn arch_of_all(written: &WrittenPool) -> Option<Arch> {
     let mut arches = written.types.iter().flatten().map(|name| Arch::of_type(name));
     let first = arches.next()?;
@@ -238,7 +244,7 @@ fn chosen(
     }
 }
 
-/// What the names of a pool's launches begin with.
+/// Returns the prefix of the pool's launch names.
 pub(super) fn prefix(pool: &Pool) -> &PoolName {
     pool.name_prefix.as_ref().unwrap_or(&pool.name)
 }

@@ -1,4 +1,4 @@
-//! What each field of a pool takes on its own.
+//! Readers for the fields of a pool, each on its own.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,17 @@ use super::values::{
     agent_mirror, boot_hook, disk, entity_or_id, environment, image, is_id, is_instance_type,
     is_repository, labels, launch_template, placement, price, requirements, runner_group, tags,
 };
+use crate::ec2::Arch;
 use crate::ids::{Entity, PoolName};
 use crate::job::labels::LabelRows;
 use crate::pool::{
-    Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Requirements,
+    Allocation, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Requirements,
 };
 use crate::time::Seconds;
 
-/// The most machines of one pool.
+/// Maximum number of machines in one pool.
 const MAX_MACHINES: u32 = 100_000;
-/// What is written of a pool, or of `defaults`. None: not written, or wrong.
+/// The written fields of a pool or of `defaults`. `None` if a field is absent or invalid.
 #[derive(Debug, Default)]
 pub(super) struct WrittenPool {
     pub(super) name: Option<PoolName>,
@@ -49,12 +50,11 @@ pub(super) struct WrittenPool {
     pub(super) sudo: Option<bool>,
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) enabled: Option<bool>,
-    /// What stands in the place of an entity, a runner group, an image or a launch template until
-    /// it is resolved.
+    /// The unresolved names of an entity, a runner group, an image or a launch template.
     pub(super) named: Named,
 }
 
-/// What is written of a pool's limits.
+/// The written limits of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     pub(super) max: Option<u32>,
@@ -67,7 +67,7 @@ pub(super) struct Limits {
 }
 
 impl WrittenPool {
-    /// Reads every field, each on its own.
+    /// Reads every field independently.
     pub(super) fn read(of: &Section, problems: &mut Wrongs) -> Self {
         let (entity, id) = ValueOrName::split(of.read("entity", problems, entity_or_id));
         let (runner_group, group) =
@@ -87,7 +87,7 @@ impl WrittenPool {
                 read::texts(node, "EC2's instance types, like m7i.large", w, is_instance_type)
             }),
             requirements: requirements(&instances, problems),
-            // Who reads the file puts it here, with what EC2 says of it.
+            // Added during name resolution, from EC2's description.
             own_template: None,
             subnets: of.read("subnets", problems, |node, w| {
                 read::texts(node, "subnet ids, like subnet-0a1b2c3d", w, |text| {
@@ -140,7 +140,7 @@ impl Limits {
         let idle_limit = time("idle_limit", 10, 24 * HOUR);
         // GitHub ends a job after five days, docs.github.com/en/actions/reference/limits.
         let max_lifetime = time("max_lifetime", MINUTE, 7 * 24 * HOUR);
-        // Nobody has to remember it: it is money.
+        // Bounded, because a forgotten machine costs money.
         let keep_failed = time("keep_failed", 0, 4 * HOUR);
         Self {
             max: of.read("max", problems, |node, w| read::count(node, 1..=MAX_MACHINES, w)),

@@ -1,4 +1,4 @@
-//! What a file says, and every way to say it wrong.
+//! Reading pool files, and every way in which they can be invalid.
 
 mod names;
 mod right;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::{Answers, FoundPlacement, FoundTemplate, NamedTemplate, PoolFile, Problem};
 
-/// The file of a text.
+/// Reads a file from its text.
 fn file(text: &str) -> Result<PoolFile, Vec<Problem>> {
     read(yaml(text))
 }
 
-/// What EC2 knows of the names in the example, and in parts of files that are mixed.
+/// EC2's answers for the names in the example and in generated files.
 fn known() -> Answers {
     let found = FoundTemplate {
         version: 3,
@@ -36,7 +36,7 @@ fn known() -> Answers {
     }
 }
 
-/// A file that names nothing else.
+/// Reads a file without further names.
 fn read(value: Value) -> Result<PoolFile, Vec<Problem>> {
     match super::read(value, &known()) {
         Ok(reading) => Ok(reading.file),

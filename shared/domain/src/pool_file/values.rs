@@ -1,4 +1,4 @@
-//! What single fields take.
+//! Validation of single fields.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::ids::{Entity, EntityKind};
 use crate::job::labels::{LabelRows, Labels};
 use crate::pool::{Disk, Image, Placement, Pool, Requirements};
 
-/// EC2 allows 50 tags to a resource; the launch template and we use some.
+/// Maximum number of tags. EC2 allows 50 per resource; the launch template and Muster use some of
+/// them.
 const MAX_TAGS: usize = 40;
-/// The longest boot hook and the largest environment, in bytes.
+/// Maximum size of the boot hook, in bytes.
 const MAX_HOOK_BYTES: usize = 16_384;
-/// The longest address of a mirror.
+/// Maximum length of a mirror's URL.
 const MAX_ADDRESS: usize = 500;
 const MAX_ENVIRONMENT: usize = 8_192;
-/// Of a label, in characters, and of labels, in number: GitHub's limits.
+/// GitHub's limits: the length of a label in characters, and the number of labels.
 /// Source: docs.github.com/en/rest/actions/self-hosted-runners (generate-jitconfig: 1 to 100
 /// labels)
 const MAX_LABEL_LENGTH: usize = 256;
 const MAX_LABELS: usize = 100;
-/// EC2 counts the versions of a launch template up to its quota, which can be raised; this is
-/// beyond any.
+/// Maximum version of a launch template. EC2's quota can be raised; this is beyond any.
 const MAX_VERSION: u64 = 1_000_000;
-/// What `infra/machine` sets itself: a pool must not unhook its runners.
+/// Variables that `infra/machine` sets: overriding them would disable the runner's hooks.
 const RESERVED_VARIABLES: &[&str] = &["ACTIONS_RUNNER_HOOK_", "MUSTER_", "HOME", "USER"];
 
 pub(super) fn entity(node: &Node, problems: &mut Wrongs) -> Option<Entity> {
@@ -33,7 +33,7 @@ pub(super) fn entity(node: &Node, problems: &mut Wrongs) -> Option<Entity> {
     let (first, rest) = entity.as_str().split_once('/').unwrap_or((entity.as_str(), ""));
     let meant = match first {
         "enterprise" => format!("write enterprises/{rest}"),
-        "org" | "orgs" => format!("write the organization's name alone: {rest}"),
+        "org" | "orgs" => format!("write only the organization's name: {rest}"),
         "repo" | "repos" => "write a repository as owner/repo".to_owned(),
         _ => return Some(entity),
     };
@@ -41,14 +41,14 @@ pub(super) fn entity(node: &Node, problems: &mut Wrongs) -> Option<Entity> {
     None
 }
 
-/// The words of [`ENTITY`].
+/// The values of [`ENTITY`].
 const ENTITY_KINDS: &[(&str, EntityKind)] = &[
     ("organization", EntityKind::Organization),
     ("repository", EntityKind::Repository),
     ("enterprise", EntityKind::Enterprise),
 ];
 
-/// An entity by its text, or by GitHub's id.
+/// Reads an entity as text or as GitHub's ID.
 pub(super) fn entity_or_id(
     node: &Node,
     problems: &mut Wrongs,
@@ -56,7 +56,7 @@ pub(super) fn entity_or_id(
     match &node.value {
         Kind::Map(_) => entity_id(node, problems).map(ValueOrName::Name),
         Kind::Number(number) => {
-            let what = format!("whose id is {number}? write {{ organization: {number} }}");
+            let what = format!("this is only an ID; write {{ organization: {number} }}");
             problems.add(&node.path, format!("{what}, or repository or enterprise"));
             None
         }
@@ -89,7 +89,7 @@ pub(super) fn labels(node: &Node, problems: &mut Wrongs) -> Option<LabelRows> {
     };
     let rows = LabelRows::new(rows);
     if rows.carried().iter().count() > MAX_LABELS {
-        problems.add(&node.path, format!("GitHub takes at most {MAX_LABELS} labels of a runner"));
+        problems.add(&node.path, format!("GitHub accepts at most {MAX_LABELS} labels per runner"));
         return None;
     }
     Some(rows)
@@ -125,7 +125,7 @@ fn label(node: &Node, problems: &mut Wrongs) -> Option<String> {
     fits.then_some(label)
 }
 
-/// A runner group by its number, or by its name.
+/// Reads a runner group as an ID or a name.
 pub(super) fn runner_group(node: &Node, problems: &mut Wrongs) -> Option<ValueOrName<u64, String>> {
     match &node.value {
         Kind::Text(_) => read::text(node, problems).map(ValueOrName::Name),
@@ -134,11 +134,12 @@ pub(super) fn runner_group(node: &Node, problems: &mut Wrongs) -> Option<ValueOr
 }
 
 fn github_number(node: &Node, problems: &mut Wrongs) -> Option<u64> {
-    // More than any number of GitHub's, and exact in every reader of JSON.
+    // Larger than any ID at GitHub, and exact in every JSON parser.
     read::number(node, 1..=9_007_199_254_740_991, problems)
 }
 
-/// For example `m7i.large`, `u-6tb1.metal`, `m7i-flex.large`.
+/// Returns whether the text is an instance type, for example `m7i.large`, `u-6tb1.metal`,
+/// `m7i-flex.large`.
 pub(super) fn is_instance_type(text: &str) -> bool {
     let plain = |part: &str| {
         !part.is_empty()
@@ -149,14 +150,14 @@ pub(super) fn is_instance_type(text: &str) -> bool {
     })
 }
 
-/// An id of EC2: a prefix, and 8 or 17 hexadecimal digits.
+/// Returns whether the text is an EC2 ID: a prefix and 8 or 17 hexadecimal digits.
 pub(super) fn is_id(text: &str, prefix: &str) -> bool {
     let digits = text.strip_prefix(prefix).unwrap_or_default();
     let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     matches!(digits.len(), 8 | 17) && digits.bytes().all(is_hex)
 }
 
-/// `owner/repo`, `owner/*`, or `*`.
+/// Returns whether the text is `owner/repo`, `owner/*` or `*`.
 pub(super) fn is_repository(text: &str) -> bool {
     if text == Pool::ANY_REPOSITORY {
         return true;
@@ -197,7 +198,7 @@ fn range(node: &Node, most: u32, problems: &mut Wrongs) -> Option<(u32, Option<u
     Some((min, max))
 }
 
-/// A decimal, as EC2 takes it.
+/// Reads a price as a decimal in EC2's notation.
 pub(super) fn price(node: &Node, problems: &mut Wrongs) -> Option<String> {
     let text = match &node.value {
         Kind::Number(number) => number.to_string(),
@@ -240,7 +241,7 @@ pub(super) fn image(node: &Node, problems: &mut Wrongs) -> Option<ValueOrName<Im
     }
 }
 
-/// A launch template by its id, or by id and version.
+/// Reads a launch template as an ID, or as ID and version.
 pub(super) fn launch_template(node: &Node, problems: &mut Wrongs) -> Option<NamedTemplate> {
     let id = |node: &Node, problems: &mut Wrongs| {
         fitting(node, problems, "the id of a launch template, like lt-0a1b2c3d", |text| {
@@ -281,7 +282,7 @@ fn image_filter(node: &Node, problems: &mut Wrongs) -> Option<NamedImage> {
     Some(NamedImage { name: name?, owner: owner? })
 }
 
-/// A text that fits a rule.
+/// Reads a text that satisfies a rule.
 fn fitting(
     node: &Node,
     problems: &mut Wrongs,
@@ -296,8 +297,9 @@ fn fitting(
     Some(text)
 }
 
-/// What EC2 takes as an image's name, and the two wildcards of its filters. Few plain characters
-/// would list half of what an owner has.
+/// Returns whether the text is a valid image name for EC2, optionally with the two wildcards of its
+/// filters. Requires some plain characters, because otherwise a filter could match half of an
+/// owner's images.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateImage.html
 fn is_image_name(text: &str) -> bool {
     let is_wild = |b: u8| matches!(b, b'*' | b'?');
@@ -312,6 +314,7 @@ fn is_owner(text: &str) -> bool {
     is_account || matches!(text, "self" | "amazon")
 }
 
+/// Returns whether the text is a parameter's name.
 /// Source: docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-su-create.html
 fn is_parameter(text: &str) -> bool {
     let (name, version) = text.split_once(':').unwrap_or((text, "1"));
@@ -321,7 +324,8 @@ fn is_parameter(text: &str) -> bool {
         && version.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
-/// gp3. Source: docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html
+/// Reads a gp3 disk.
+/// Source: docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html
 pub(super) fn disk(node: &Node, problems: &mut Wrongs) -> Option<Disk> {
     let of = Section::open(node.clone(), DISK, problems);
     if of.is_other {
@@ -380,11 +384,13 @@ pub(super) fn placement(node: &Node, problems: &mut Wrongs) -> Option<Placement>
     Some(Placement { group, dedicated: dedicated.unwrap_or_default() })
 }
 
+/// Returns whether the text is a valid name of a placement group.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html
 fn is_group_name(text: &str) -> bool {
     text.len() <= 255 && text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
 }
 
+/// Reads the tags.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
 pub(super) fn tags(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap<String, String>> {
     let fits = |text: &str, most: usize| {
@@ -419,7 +425,7 @@ pub(super) fn boot_hook(node: &Node, problems: &mut Wrongs) -> Option<String> {
     let text = read::text(node, problems)?;
     if text.len() > MAX_HOOK_BYTES || text.contains('\0') {
         let rule = format!("a boot hook is shell text of at most {MAX_HOOK_BYTES} bytes");
-        problems.add(&node.path, format!("{rule}; let it fetch what is longer"));
+        problems.add(&node.path, format!("{rule}; let it download longer scripts"));
         return None;
     }
     Some(text)
@@ -461,7 +467,7 @@ pub(super) fn environment(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap
             _ => read::text(node, problems),
         }?;
         if value.contains('\0') {
-            problems.add(&node.path, "a value holds no NUL");
+            problems.add(&node.path, "a value cannot contain NUL");
             return None;
         }
         Some(value)

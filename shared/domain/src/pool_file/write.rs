@@ -1,5 +1,5 @@
-//! Pools in the words of the file: to be shown, and to be compared. What stands at its default is
-//! left out.
+//! Conversion of pools to the file's format, for display and comparison. Fields with default values
+//! are omitted.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::pool::limits::{Balance, Limits};
 use crate::pool::{Image, OwnTemplate, Placement, Pool, Requirements};
 use crate::time::Seconds;
 
-/// A pool as the file says it.
+/// Returns a pool in the file's format.
 #[must_use]
 pub fn pool(pool: &Pool) -> Value {
     let plain = Pool::named(pool.name.clone());
@@ -57,7 +57,7 @@ pub fn pool(pool: &Pool) -> Value {
     all.into_value()
 }
 
-/// The rest of the file.
+/// Returns the rest of the file: the stack's limits and balance.
 #[must_use]
 pub fn stack(limits: &Limits, balance: Balance) -> Value {
     let mut group = Group::default();
@@ -123,7 +123,7 @@ fn instances(pool: &Pool) -> Value {
     }
 }
 
-/// With its version, as a number again.
+/// Includes the version, converted back to a number.
 fn own_template(own: &OwnTemplate) -> Value {
     json!({ "id": own.id, "version": own.version.parse::<u64>().unwrap_or_default() })
 }
@@ -143,16 +143,16 @@ fn placement(placement: &Placement) -> Value {
 }
 
 fn limits(pool: &Pool, plain: &Pool) -> Value {
-    let told = |value: Seconds| json!(time(value));
+    let duration = |value: Seconds| json!(time(value));
     let mut group = Group::default();
     group.put("max", json!(pool.max));
     group.unless(pool.min_idle == 0, "min_idle", json!(pool.min_idle));
-    group.unless(pool.job_age_seconds.0 == 0, "job_age", told(pool.job_age_seconds));
-    group.some("boot_deadline", pool.boot_deadline_seconds.map(told));
-    group.some("idle_limit", pool.idle_limit_seconds.map(told));
+    group.unless(pool.job_age_seconds.0 == 0, "job_age", duration(pool.job_age_seconds));
+    group.some("boot_deadline", pool.boot_deadline_seconds.map(duration));
+    group.some("idle_limit", pool.idle_limit_seconds.map(duration));
     let lifetime = pool.max_lifetime_seconds;
-    group.unless(lifetime == plain.max_lifetime_seconds, "max_lifetime", told(lifetime));
+    group.unless(lifetime == plain.max_lifetime_seconds, "max_lifetime", duration(lifetime));
     let kept = pool.keep_failed_seconds;
-    group.unless(kept.0 == 0, "keep_failed", told(kept));
+    group.unless(kept.0 == 0, "keep_failed", duration(kept));
     group.into_value()
 }

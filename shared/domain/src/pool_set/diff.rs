@@ -1,4 +1,4 @@
-//! What an apply changes, pool by pool, in the words of the file.
+//! The changes that an apply makes, pool by pool, in the pool file's terms.
 
 use std::collections::BTreeMap;
 
@@ -11,57 +11,57 @@ use crate::pool::Pool;
 use crate::pool_file;
 use crate::pool_file::fields::default_of;
 
-/// A field that changes.
+/// A change of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The field, for example `limits.max`.
+    /// The field's name, for example `limits.max`.
     pub field: String,
-    /// What it says now; none where the default holds.
+    /// The current value. `None` if the default applies.
     pub from: Option<Value>,
-    /// What it will say.
+    /// The new value.
     pub to: Option<Value>,
 }
 
-/// What becomes of a pool.
+/// What happens to a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It is new, or its removal is taken back.
+    /// It is new, or its removal is undone.
     Added,
     /// Some of its fields change.
     Changed,
-    /// It is not in the file any more: it drains, and then goes.
+    /// It is no longer in the file: it drains and is then removed.
     Removed,
-    /// It was removed by an earlier apply and still drains.
+    /// It was removed by an earlier apply and is still draining.
     Draining,
-    /// Nothing of it changes.
+    /// It does not change.
     Unchanged,
 }
 
-/// One pool's part.
+/// The changes of one pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolDiff {
     /// The pool.
     pub pool: PoolName,
-    /// What becomes of it.
+    /// What happens to it.
     pub fate: Fate,
-    /// What changes; of an added pool all that it says.
+    /// The changed fields; for a new pool, all its fields.
     pub changes: Vec<Change>,
     /// Whether its idle machines are replaced.
     pub replaces_machines: bool,
 }
 
-/// All that an apply changes.
+/// All changes of an apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diff {
-    /// Beside the pools: the stack's limits and balance.
+    /// Changes outside the pools: the stack's limits and balance.
     pub stack: Vec<Change>,
-    /// Pool by pool, in the order of the new set.
+    /// The pools, in the order of the new set.
     pub pools: Vec<PoolDiff>,
 }
 
 impl Diff {
-    /// What leads from a set to the next.
+    /// Compares a set with its successor.
     #[must_use]
     pub fn between(before: &PoolSet, after: &PoolSet) -> Self {
         let stack = changes(
@@ -72,14 +72,14 @@ impl Diff {
         Self { stack, pools: pools.collect() }
     }
 
-    /// Whether nothing changes.
+    /// Returns whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let changes = |pool: &PoolDiff| !matches!(pool.fate, Fate::Unchanged | Fate::Draining);
         self.stack.is_empty() && !self.pools.iter().any(changes)
     }
 
-    /// In sentences, one a line.
+    /// Formats the changes as sentences, one per line.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> =
@@ -90,8 +90,8 @@ impl Diff {
                 Fate::Added => format!("+ pool {name} is added"),
                 Fate::Changed => format!("~ pool {name} changes"),
                 Fate::Removed => format!(
-                    "- pool {name} is removed: it takes no new job, its idle machines end, and its \
-                     waiting jobs are matched anew"
+                    "- pool {name} is removed: it gets no new jobs, its idle machines end, and \
+                     its waiting jobs are matched again"
                 ),
                 Fate::Draining => format!("- pool {name} was removed before and still drains"),
                 Fate::Unchanged => format!("  pool {name} stays as it is"),
@@ -99,7 +99,7 @@ impl Diff {
             let is_new = pool.fate == Fate::Added;
             let changes = pool.changes.iter();
             lines.extend(changes.map(|change| format!("    {}", in_words(change, is_new))));
-            // What machines cost most depends on it.
+            // Always shown, because the market affects costs most.
             if is_new && !pool.changes.iter().any(|change| change.field == "market") {
                 lines.push(format!("    market: {}", unwritten("market")));
             }
@@ -131,17 +131,17 @@ fn pool_diff(before: Option<&Pool>, after: &Pool) -> PoolDiff {
     PoolDiff { pool: after.name.clone(), fate, changes, replaces_machines }
 }
 
-/// A change as a line. Of a new pool, what it says.
+/// Formats a change as a line. For a new pool, only the new value.
 fn in_words(Change { field, from, to }: &Change, is_new: bool) -> String {
-    let told =
+    let shown =
         |value: &Option<Value>| value.as_ref().map_or_else(|| unwritten(field), Value::to_string);
     match (from, to) {
         (None, Some(to)) if is_new || default_of(field).is_none() => format!("{field}: {to}"),
-        (from, to) => format!("{field}: {} → {}", told(from), told(to)),
+        (from, to) => format!("{field}: {} → {}", shown(from), shown(to)),
     }
 }
 
-/// What holds for a field that the file does not have.
+/// Describes the effective value of a field that is not in the file.
 fn unwritten(field: &str) -> String {
     default_of(field).map_or_else(|| "(none)".to_owned(), |default| format!("(default: {default})"))
 }
@@ -161,7 +161,7 @@ fn changes(from: &Value, to: &Value) -> Vec<Change> {
     changes
 }
 
-/// The values of a tree by their places; lists are one value.
+/// Returns the leaf values of a tree by their paths; a list is one value.
 fn leaves(value: &Value) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     collect(value, "", &mut all);

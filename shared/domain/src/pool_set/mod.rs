@@ -1,5 +1,4 @@
-//! The set of pools: what was applied last, its versions, and what becomes of a pool that is not in
-//! it any more.
+//! The set of pools: the last applied version, and the pools that are being removed from it.
 
 mod diff;
 mod succession;
@@ -16,40 +15,40 @@ use crate::time::{Seconds, Time};
 
 pub use self::diff::{Change, Diff, Fate, PoolDiff};
 
-/// How many versions are kept; an apply removes the one that is older.
+/// Number of versions kept; an apply deletes the one before them.
 pub const MAX_VERSIONS: u64 = 20;
 
-/// How long a removed pool stays in the set at least. Longer than any Lambda runs: one that started
-/// with the set before may still match a job to the pool.
+/// Minimum time that a removed pool stays in the set. Longer than any Lambda runs: an invocation
+/// that started with the previous set may still match a job to the pool.
 pub const REMOVED_FOR: Seconds = Seconds(900);
 
-/// The record: one for the whole stack.
+/// The record of the pool set: one for the whole stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSet {
-    /// Version of the record's form.
+    /// The record's schema version.
     pub schema: u16,
-    /// Bumped by every apply. Zero: no file was ever applied, the pool is the built-in one, and the
-    /// record has none.
+    /// Incremented by every apply. Zero if no file was ever applied: the pool is then the built-in
+    /// one, which is not in the record.
     pub version: u64,
     /// When it was applied.
     pub applied_at: Time,
-    /// Who applied it.
+    /// The operator who applied it.
     pub by: String,
-    /// The pools in the file's order, and behind them those that are being removed.
+    /// The pools in the file's order, followed by those being removed.
     pub pools: Vec<Pool>,
-    /// Maxima beside those of the pools.
+    /// Maxima in addition to the pools' own.
     pub limits: Limits,
     /// How pools of equal rank share jobs.
     pub balance: Balance,
-    /// The account that owns the App, or its enterprise; none until GitHub has said it. Here since
-    /// whoever asks a pool whom it serves has read this record.
+    /// The account or enterprise that owns the App, once GitHub has reported it. Stored here
+    /// because every check of which jobs a pool serves reads this record anyway.
     #[serde(default)]
     pub app_owner: Option<Entity>,
 }
 
 impl PoolSet {
-    /// The set of a stack to which no file was ever applied.
+    /// Creates the set of a stack to which no file was ever applied.
     #[must_use]
     pub const fn from_parameters(pools: Vec<Pool>, limits: Limits, balance: Balance) -> Self {
         Self {
@@ -64,7 +63,7 @@ impl PoolSet {
         }
     }
 
-    /// What is to be put on record of the App's owner; none where it is on record already.
+    /// Returns the record with the App's owner. `None` if it is already recorded.
     #[must_use]
     pub fn owned_by(stored: Option<&Self>, owner: &Entity) -> Option<Self> {
         let nothing = || Self::from_parameters(Vec::new(), Limits::default(), Balance::default());
@@ -73,7 +72,7 @@ impl PoolSet {
         (!is_known).then(|| Self { app_owner, ..stored.cloned().unwrap_or_else(nothing) })
     }
 
-    /// A pool by name.
+    /// Returns a pool by name.
     #[must_use]
     pub fn pool(&self, name: &PoolName) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.name == *name)

@@ -1,16 +1,16 @@
-//! What an apply makes of the set before it.
+//! The transition from one pool set to the next.
 
 use std::sync::Arc;
 
 use super::{PoolSet, REMOVED_FOR};
-use crate::ids::PoolName;
+use crate::ids::{Entity, PoolName};
 use crate::pool::Pool;
 use crate::pool_file::PoolFile;
 use crate::time::Time;
 
 impl PoolSet {
-    /// The set after `file`, which `by` applied. An earlier version that is restored is a file like
-    /// any, and gets a new number.
+    /// Returns the set after `by` applied `file`. Restoring an earlier version works like applying
+    /// any file, and gets a new version number.
     #[must_use]
     pub fn succeeded_by(&self, file: &PoolFile, by: &str, now: Time) -> Self {
         let version = self.version + 1;
@@ -33,8 +33,8 @@ impl PoolSet {
         }
     }
 
-    /// The pool of the file with its generations. A generation is the version of the set that
-    /// brought it, so it never repeats, not even for a name that was removed and comes again.
+    /// Returns the file's pool with its generations. A generation is the version of the set that
+    /// introduced it, so it is never reused, even if a removed name returns.
     fn successor(&self, listed: &Pool, version: u64) -> Pool {
         let mut next = without_template(listed.clone());
         let Some(before) = self.pool(&listed.name) else {
@@ -51,14 +51,14 @@ impl PoolSet {
         next
     }
 
-    /// The set without a pool whose removal is over.
+    /// Returns the set without a pool whose removal is complete.
     #[must_use]
     pub fn without(&self, name: &PoolName) -> Self {
         let pools = self.pools.iter().filter(|pool| pool.name != *name).cloned().collect();
         Self { pools, ..self.clone() }
     }
 
-    /// The file that was applied, as far as it matters: to apply it again.
+    /// Returns the applied file, for applying it again.
     #[must_use]
     pub fn file(&self) -> PoolFile {
         let listed = self.pools.iter().filter(|pool| !pool.is_removed());
@@ -69,8 +69,8 @@ impl PoolSet {
         }
     }
 
-    /// The set with the stack's launch template in every pool that has none of its own, and the
-    /// App's owner in all: both are the stack's and never the file's.
+    /// Returns the set with the stack's launch template in every pool without its own template, and
+    /// with the App's owner in all pools. Both belong to the stack and never to the file.
     #[must_use]
     pub fn with_template(mut self, id: &str, version: &str, device: Option<&str>) -> Self {
         for pool in &mut self.pools {
@@ -87,37 +87,41 @@ impl PoolSet {
 }
 
 impl Pool {
-    /// Whether it is on its way out: it serves no new job and launches nothing, and goes when its
-    /// machines are gone.
+    /// Returns whether it is being removed: it serves no new job and launches no machine, and
+    /// disappears after its last machine.
     #[must_use]
     pub const fn is_removed(&self) -> bool {
         self.removed_at.is_some()
     }
 
-    /// Whether its removal has lasted for long enough to be ended, when nothing is left of it.
+    /// Returns whether its removal can be completed once it has no machines or jobs.
     #[must_use]
     pub fn may_go(&self, now: Time) -> bool {
         self.removed_at.is_some_and(|at| now.is_past(at, REMOVED_FOR))
     }
 }
 
-/// Whether an idle machine of the pool before is not what the pool says now. What only decides
-/// about launches to come (maxima, market, price, priority, pauses, times) replaces no machine;
-/// what a machine is made of, or was told, does.
+/// Returns whether the pool's idle machines no longer match its new configuration. Fields that only
+/// affect future launches (maxima, market, price, priority, pauses, times) do not cause
+/// replacement; fields that are part of a machine, or were passed to it, do.
 fn machines_differ(before: &Pool, next: &Pool) -> bool {
     let made_of = |pool: &Pool| {
         (
             (pool.image.clone(), pool.disk.clone(), pool.tags.clone(), pool.arch),
             (pool.instance_types.clone(), pool.requirements.clone(), pool.subnets.clone()),
             (pool.own_template.clone(), pool.placement.clone()),
-            (pool.entity.clone(), pool.labels.carried(), pool.runner_group_id),
+            (
+                pool.entity.as_ref().map(Entity::lower_case),
+                pool.labels.carried(),
+                pool.runner_group_id,
+            ),
             (pool.boot_hook.clone(), pool.sudo, pool.environment.clone()),
         )
     };
     made_of(before) != made_of(next)
 }
 
-/// A pool as far as the set stores it.
+/// Returns the pool without the fields that the set does not store.
 fn without_template(pool: Pool) -> Pool {
     Pool {
         launch_template_id: Arc::default(),

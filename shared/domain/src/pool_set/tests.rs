@@ -1,10 +1,10 @@
-//! Generations, removal and what an apply says it changes.
+//! Generations, removals, and the reported changes of an apply.
 
 use super::{Balance, Diff, Fate, Limits, PoolSet, REMOVED_FOR};
+use crate::ec2::Arch;
 use crate::job::labels::{LabelRows, Labels};
 use crate::pool::{
-    Allocation, Arch, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Pool,
-    Requirements,
+    Allocation, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Pool, Requirements,
 };
 use crate::pool_file::PoolFile;
 use crate::testkit::{With, at, job};
@@ -61,8 +61,19 @@ fn only_what_changed_gets_a_new_generation() {
     assert!(Diff::between(&next, &again).is_empty());
 }
 
-/// What a machine is made of, or was told, replaces idle ones; what only decides about launches
-/// does not.
+/// GitHub compares names without regard to case.
+#[test]
+fn an_entity_in_another_letter_case_replaces_no_machine() {
+    let of = |name: &str| pool("a").with(|p| p.entity = name.parse().ok());
+    let set = first(vec![of("acme/web")]);
+    for (name, since) in [("Acme/WEB", 1), ("acme/api", 2), ("acme", 2)] {
+        let next = set.succeeded_by(&file(vec![of(name)]), "ada", at(2));
+        assert_eq!(generations(&next), [("a", 2, since)], "{name}");
+    }
+}
+
+/// A change of something that is part of a machine, or was passed to it, replaces idle machines; a
+/// change that only affects launches does not.
 #[test]
 fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
     type Change = fn(&mut Pool);
@@ -234,8 +245,8 @@ fn an_apply_is_told_in_words() {
             "    limits.max: 10",
             "    subnets: [\"subnet-a\"]",
             "    market: (default: on-demand)",
-            "- pool b is removed: it takes no new job, its idle machines end, and its waiting jobs \
-             are matched anew",
+            "- pool b is removed: it gets no new jobs, its idle machines end, and its waiting \
+             jobs are matched again",
         ]
     );
     let back = set.succeeded_by(&next, "ada", at(2)).succeeded_by(&set.file(), "ada", at(3));

@@ -4,7 +4,7 @@ fn at(second: i64) -> Time {
     Time::from_millis(second * 1000)
 }
 
-/// A first attempt of a `queued` event that failed.
+/// A failed first attempt of a `queued` event.
 fn failed(id: u64) -> Delivery {
     Delivery {
         id,
@@ -24,7 +24,7 @@ fn other(id: u64) -> Delivery {
     Delivery { is_queued: false, ..failed(id) }
 }
 
-/// A later attempt of the event of a first one.
+/// A later attempt of a first attempt's event.
 fn again(id: u64, of: u64, is_settled: bool) -> Delivery {
     Delivery { guid: format!("event {of}"), is_again: true, is_settled, ..failed(id) }
 }
@@ -40,7 +40,7 @@ fn page(deliveries: &[Delivery], next: Option<&str>) -> DeliveryPage {
 
 const NOW: Time = Time::from_millis(3_000_000);
 
-/// What a round redelivers of these pages, the newest first, and what is on record then.
+/// Runs a round over these pages, newest first. Returns what it redelivers and updates the record.
 fn round(known: &mut Redeliveries, pages: &[&[Delivery]]) -> Vec<u64> {
     let pages: Vec<DeliveryPage> = (1..)
         .zip(pages)
@@ -68,7 +68,7 @@ fn round(known: &mut Redeliveries, pages: &[&[Delivery]]) -> Vec<u64> {
 
 #[test]
 fn each_event_that_never_arrived_is_redelivered_once_by_its_newest_attempt() {
-    // The name of the case; pages, the newest first; what is redelivered, in this order.
+    // Columns: name; pages, newest first; what is redelivered, in order.
     let cases: [(&str, &[&[Delivery]], &[u64]); 11] = [
         ("nothing was sent", &[&[]], &[]),
         ("all arrived", &[&[arrived(9), arrived(8)]], &[]),
@@ -98,7 +98,7 @@ fn each_event_that_never_arrived_is_redelivered_once_by_its_newest_attempt() {
         let mut known = Redeliveries::new(NOW);
         known.floor = at(0);
         assert_eq!(round(&mut known, pages), expected, "{name}");
-        // Nothing is redelivered twice, whatever the next round meets again.
+        // The next round redelivers no attempt twice.
         assert_eq!(round(&mut known, pages), [0; 0], "{name}");
     }
 }
@@ -112,14 +112,14 @@ fn what_was_not_read_is_not_dealt_with() {
     assert!(known.choose(&first).is_empty());
     known.turn(&first);
     assert_eq!((known.cursor(), known.floor), (Some("older"), at(0)));
-    // The next sweep continues there, whatever is newer by then.
+    // The next sweep continues at this point, despite newer attempts.
     known.release(None, NOW);
     assert!(known.is_due(NOW) && known.is_reading());
     let newer = page(&[failed(990), arrived(900)], Some("older"));
     assert_eq!(known.fresh(&newer), [&failed(990)], "no job waits for the end of a round");
     known.done(&failed(990));
     assert!(known.fresh(&newer).is_empty());
-    // A page that was cut off is read again, and nothing on it is redelivered twice.
+    // An interrupted page is read again, and none of its attempts is redelivered twice.
     let older = page(&[failed(800), failed(700)], None);
     assert_eq!(known.choose(&older).len(), 2);
     known.done(&failed(800));
@@ -128,7 +128,7 @@ fn what_was_not_read_is_not_dealt_with() {
     known.turn(&older);
     assert_eq!((known.is_reading(), known.floor), (false, at(840)));
     known.release(None, NOW);
-    assert!(!known.is_due(NOW + Seconds(299)) && known.is_due(NOW + EVERY));
+    assert!(!known.is_due(NOW + Seconds(289)) && known.is_due(NOW + EVERY));
     assert!(round(&mut known, &[&[failed(990), arrived(900)]]).is_empty());
 }
 
@@ -143,14 +143,14 @@ fn what_github_did_not_redeliver_is_tried_again_in_the_next_round() {
     known.done(&failed(900));
     known.turn(&first);
     assert_eq!((known.floor, known.left(NOW)), (at(840), vec![failed(300)]));
-    // Those that were tried last have the last turn.
+    // Attempts that were just retried have the last turn.
     known.failed(&failed(200));
     known.failed(&failed(300));
     assert_eq!(known.left(NOW), [failed(200), failed(300)]);
     known.done(&failed(200));
     assert_eq!(known.left(NOW), [failed(300)]);
     assert!(known.left(NOW + KEPT).is_empty(), "GitHub does not keep it any more");
-    // One that the next round meets in its list as well.
+    // An attempt that the next round also finds in its list.
     known.left.push(failed(850));
     known.begin(&page(&[failed(990)], None), NOW);
     known.done(&failed(850));
@@ -178,22 +178,50 @@ fn a_webhook_that_refuses_everything_is_tried_with_a_few() {
     let down = page(&[other(9), failed(8), again(7, 6, false)], None);
     let ids = |probes: Vec<&Delivery>| probes.iter().map(|one| one.id).collect::<Vec<_>>();
     assert_eq!(ids(known.probes(&down, NOW)), [8, 7, 9]);
-    // Each minute for an hour, and then every five.
+    // Every minute for an hour, then every five minutes.
     known.release(None, NOW);
     assert!(known.is_due(NOW));
     known.release(None, NOW + TRIED_OFTEN);
     assert!(!known.is_due(NOW + TRIED_OFTEN + Seconds(60)));
-    // One that GitHub no longer keeps is no reason to wait.
+    // An attempt that GitHub has dropped does not delay the others.
     [other(9), failed(8), again(7, 6, false)].iter().for_each(|one| known.done(one));
     assert_eq!((ids(known.probes(&down, NOW)), known.down_since()), (vec![], None));
-    // One of the newest arrived.
+    // One of the newest attempts succeeded.
     let mut known = Redeliveries::new(NOW);
     known.floor = at(0);
     let up = page(&[failed(9), again(8, 6, true), failed(7), failed(6)], None);
     assert_eq!(ids(known.probes(&up, NOW)), [0; 0]);
-    // What failed before the last round is no sign of anything.
+    // Failures before the last round prove nothing.
     known.floor = at(20);
     assert_eq!(ids(known.probes(&down, NOW)), [0; 0]);
+}
+
+#[test]
+fn the_webhook_is_down_if_its_twenty_newest_attempts_failed() {
+    // The number of failed attempts before one that arrived, and how many of them GitHub has dropped.
+    for (count, dropped, is_down) in
+        [(0, 0, false), (19, 0, false), (20, 0, true), (20, 1, false), (21, 1, true)]
+    {
+        let mut known = Redeliveries::new(NOW);
+        known.floor = at(0);
+        let all: Vec<Delivery> =
+            (100..100 + count).rev().map(failed).chain([arrived(50)]).collect();
+        all.iter().take(dropped).for_each(|one| known.done(one));
+        let probes = known.probes(&page(&all, None), NOW).len();
+        assert_eq!(probes > 0, is_down, "{count} failed, {dropped} dropped");
+        assert_eq!(known.down_since(), is_down.then_some(NOW), "{count} failed, {dropped} dropped");
+    }
+}
+
+/// From the end of the last round to the newest attempt at the start of this one, both included.
+#[test]
+fn a_round_redelivers_its_own_period_only() {
+    let mut known = Redeliveries::new(NOW);
+    known.floor = at(100);
+    known.begin(&page(&[failed(200)], None), NOW);
+    let all = page(&[failed(201), failed(200), failed(100), failed(99)], None);
+    assert_eq!(known.choose(&all), [&failed(200), &failed(100)]);
+    assert_eq!(known.fresh(&all), [&failed(201)]);
 }
 
 #[test]
@@ -213,8 +241,10 @@ fn one_sweep_at_a_time_and_no_wrong_clock_stops_them() {
     assert!(known.is_due(NOW));
     known.claim(NOW);
     assert!(!known.is_due(NOW + Seconds(89)) && known.is_due(NOW + CLAIM), "a crash ends it");
+    known.release(Some(NOW + Seconds(100)), NOW);
+    assert!(!known.is_due(NOW + Seconds(99)) && known.is_due(NOW + Seconds(100)));
     known.release(Some(NOW + Seconds(3_600)), NOW);
-    assert!(!known.is_due(NOW + Seconds(299)) && known.is_due(NOW + EVERY));
+    assert!(!known.is_due(NOW + Seconds(289)) && known.is_due(NOW + EVERY));
     // A sweep whose clock was hours ahead.
     known.release(None, NOW + Seconds(7_200));
     assert!(known.is_due(NOW));
@@ -235,7 +265,7 @@ fn a_gap_that_github_no_longer_keeps_is_reported_and_a_quiet_webhook_is_none() {
 fn the_record_stays_small() {
     let mut known = Redeliveries::new(NOW);
     known.floor = at(0);
-    // Both as long as GitHub's.
+    // As long as GitHub's own values.
     let long = |id: u64| Delivery {
         guid: format!("{id:036}"),
         ..again(17_000_000_000_000 + id, 0, false)
@@ -246,10 +276,56 @@ fn the_record_stays_small() {
     for chunk in all.chunks(100) {
         let page = page(chunk, Some("1"));
         for one in known.choose(&page) {
-            known.done(one);
+            if !known.failed(one) {
+                known.done(one);
+            }
         }
         known.turn(&page);
     }
+    assert_eq!((known.left.len(), known.failing.len()), (MAX_LEFT, MAX_FAILING));
     let length = serde_json::to_string(&known).expect("JSON").len();
-    assert!(length < 350_000, "{length} bytes; DynamoDB takes 400 KB");
+    assert!(length < 390_000, "{length} bytes; DynamoDB takes 400 KiB");
+}
+
+/// The webhook fails for this event each time, and for no other.
+#[test]
+fn an_event_that_keeps_failing_is_redelivered_less_and_less_often() {
+    let (mut known, mut id, mut now) = (Redeliveries::new(NOW), 1_000, NOW);
+    let mut newest = vec![failed(id), arrived(999)];
+    let mut waits = Vec::new();
+    let mut last = NOW;
+    for _ in 0..(24 * 12) {
+        known.begin(&page(&newest, None), now);
+        let mut sent = Vec::new();
+        for one in known.left(now) {
+            known.done(&one);
+            sent.push(one.guid);
+        }
+        let first = page(&newest, None);
+        for one in known.choose(&first) {
+            known.done(one);
+            sent.push(one.guid.clone());
+        }
+        known.turn(&first);
+        for guid in sent {
+            assert_eq!(guid, "event 1000");
+            waits.push(now.since(last).0 / EVERY.0);
+            last = now;
+            id += 1;
+            newest.insert(0, Delivery { at: now, ..again(id, 1_000, false) });
+        }
+        now = now + EVERY;
+        // GitHub lists other events as well.
+        id += 1;
+        newest.insert(0, Delivery { at: now, ..arrived(id) });
+    }
+    // In rounds.
+    assert_eq!(waits[..9], [0, 1, 1, 2, 4, 8, 13, 13, 13]);
+    assert!(waits.len() < 32, "{waits:?}");
+
+    // One that arrives at last is no longer known.
+    newest.insert(0, Delivery { at: now, ..again(id + 1, 1_000, true) });
+    known.begin(&page(&newest, None), now);
+    let first = page(&newest, None);
+    assert_eq!((known.choose(&first).len(), known.failing.len(), known.left.len()), (0, 0, 0));
 }

@@ -1,4 +1,4 @@
-//! What days cost, by what somebody asks for.
+//! Costs of a range of days, grouped by a chosen key.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,36 @@ use serde::{Deserialize, Serialize};
 use super::date::Date;
 use super::fold::{Day, Group, Key, Sum};
 
-/// What the rows are of.
+/// The grouping key of the rows.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// Repositories.
+    /// By repository.
     #[default]
     Repository,
-    /// Workflows of repositories.
+    /// By workflow of a repository.
     Workflow,
-    /// Jobs of workflows, by name.
+    /// By job name within a workflow.
     Job,
-    /// Pools.
+    /// By pool.
     Pool,
-    /// Instance types and markets.
+    /// By instance type and market.
     Type,
-    /// Days.
+    /// By day.
     Day,
 }
 
 impl By {
-    /// Whether what ran no job has rows as well. Otherwise it belongs to nobody's row.
+    /// Returns whether machines that ran no job are included in the rows. Otherwise their costs are
+    /// in the rest.
     #[must_use]
     pub const fn is_of_machines(self) -> bool {
         matches!(self, Self::Pool | Self::Type | Self::Day)
     }
 
-    /// The row of a group; none of what belongs to nobody.
+    /// Returns the row of a group. `None` if the group belongs to no row.
     fn row(self, key: &Key, date: Date) -> Option<String> {
         let own = |part: &Option<_>| part.as_ref().map(ToString::to_string);
         let below = |row: Option<String>, part: &Option<std::sync::Arc<str>>| {
@@ -57,23 +58,23 @@ impl By {
     }
 }
 
-/// What some days cost.
+/// The costs of a range of days.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Row by row, the dearest first; days in their order.
+    /// The rows, highest cost first; days in chronological order.
     pub rows: Vec<(String, Sum)>,
-    /// What belongs to none of them.
+    /// The costs that belong to no row.
     pub rest: Sum,
-    /// All of it.
+    /// The total.
     pub all: Sum,
-    /// Types without a price, with how many machines.
+    /// Instance types without a price, with their numbers of machines.
     pub unpriced: BTreeMap<String, u64>,
-    /// What each day cost.
+    /// The costs of each day.
     pub days: Vec<(Date, Sum)>,
 }
 
 impl Costs {
-    /// Returns what these days cost.
+    /// Returns the costs of these days.
     #[must_use]
     pub fn of(days: &[Day], by: By) -> Self {
         let mut fold = CostsFold::new(by);
@@ -82,7 +83,7 @@ impl Costs {
     }
 }
 
-/// Costs to which days are added one by one, so that none of them is kept.
+/// Accumulates costs day by day, so that the days need not be kept in memory.
 #[derive(Clone, Debug)]
 pub struct CostsFold {
     by: By,
@@ -91,13 +92,13 @@ pub struct CostsFold {
 }
 
 impl CostsFold {
-    /// Returns the costs of no day.
+    /// Returns empty costs.
     #[must_use]
     pub fn new(by: By) -> Self {
         Self { by, rows: BTreeMap::new(), costs: Costs::default() }
     }
 
-    /// Adds a day, after the days before it.
+    /// Adds a day. Days must be added in chronological order.
     pub fn add(&mut self, day: &Day) {
         let Self { by, rows, costs } = self;
         let mut whole = Sum::default();
@@ -116,7 +117,7 @@ impl CostsFold {
         costs.days.push((day.date, whole));
     }
 
-    /// Returns the costs of the days that were added.
+    /// Returns the accumulated costs.
     #[must_use]
     pub fn costs(self) -> Costs {
         let Self { by, rows, mut costs } = self;

@@ -1,4 +1,4 @@
-//! A day, in UTC.
+//! Calendar days in UTC.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,37 +9,37 @@ use crate::time::{ParseTimeError, Time};
 
 const MILLIS: i64 = 24 * 3_600_000;
 
-/// A day, by its number since the Unix epoch.
+/// A day, as a number of days since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Date(i64);
 
 impl Date {
-    /// The day of a time.
+    /// Returns the day of a time.
     #[must_use]
     pub const fn of(at: Time) -> Self {
         Self(at.as_millis().div_euclid(MILLIS))
     }
 
-    /// Its first moment.
+    /// Returns its first moment.
     #[must_use]
     pub const fn begin(self) -> Time {
         Time::from_millis(self.0 * MILLIS)
     }
 
-    /// The day before.
+    /// Returns the previous day.
     #[must_use]
     pub const fn before(self) -> Self {
         Self(self.0 - 1)
     }
 
-    /// The day after.
+    /// Returns the next day.
     #[must_use]
     pub const fn after(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// The days from one to another, both included, the first first.
+    /// Returns the days between two days, both included, in order.
     pub fn days(from: Self, to: Self) -> impl DoubleEndedIterator<Item = Self> {
         (from.0..=to.0).map(Self)
     }
@@ -67,7 +67,7 @@ impl From<Date> for String {
     }
 }
 
-/// `2026-11-25`.
+/// Formats as `2026-11-25`.
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.begin().to_string().get(..10).unwrap_or_default())

@@ -1,18 +1,18 @@
-//! Durations by their size, so that those of many days can be put together.
+//! Histograms of durations, which can be merged over many days.
 
 use serde::{Deserialize, Serialize};
 
-/// Steps of a doubling. A step is a sixteenth of its lower bound wide, and its middle at most 3.1 %
-/// off.
+/// Number of steps per doubling. A step's width is a sixteenth of its lower bound, so its middle is
+/// at most 3.1 % off.
 const STEPS: u64 = 16;
 
-/// The step that a duration is in.
+/// The step (bin) of a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Step(u16);
 
 impl Step {
-    /// Of milliseconds.
+    /// Returns the step of a duration in milliseconds.
     #[must_use]
     pub(super) fn of(millis: u64) -> Self {
         let step = if millis < STEPS {
@@ -25,7 +25,7 @@ impl Step {
         Self(u16::try_from(step).unwrap_or(u16::MAX))
     }
 
-    /// Its middle, milliseconds.
+    /// Returns its middle, in milliseconds.
     #[must_use]
     pub(super) fn millis(self) -> u64 {
         let step = u64::from(self.0);
@@ -37,18 +37,18 @@ impl Step {
     }
 }
 
-/// How many durations each step has, the shortest first.
+/// The number of durations in each step, shortest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Distribution(Vec<(Step, u32)>);
 
 impl Distribution {
-    /// One more.
+    /// Adds a duration, in milliseconds.
     pub(super) fn add(&mut self, millis: u64) {
         self.put(Step::of(millis), 1);
     }
 
-    /// Those of another one.
+    /// Adds the durations of a different distribution.
     pub(super) fn join(&mut self, other: &Self) {
         other.0.iter().for_each(|(step, count)| self.put(*step, *count));
     }
@@ -60,13 +60,13 @@ impl Distribution {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of durations.
     #[must_use]
     pub(super) fn count(&self) -> u64 {
         self.0.iter().map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// The duration, in milliseconds, that so many of a hundred are at most. None of nothing.
+    /// Returns a percentile, in milliseconds. `None` if the distribution is empty.
     #[must_use]
     pub(super) fn percentile(&self, of_hundred: u64) -> Option<u64> {
         let rank = (self.count() * of_hundred).div_ceil(100).max(1);

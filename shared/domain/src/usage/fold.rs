@@ -1,4 +1,5 @@
-//! A day's lines in short: what is kept for a year, and what `costs` and `waits` are made of.
+//! A day's usage records, aggregated: the part that is kept for a year, and the input of `costs`
+//! and `waits`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,23 +9,24 @@ use serde::{Deserialize, Serialize};
 use super::date::Date;
 use super::line::{Cause, Kind, Line};
 use super::parts::Parts;
-use super::prices::{OwnPrices, PricedBy};
+use super::price::PricedBy;
+use super::prices::OwnPrices;
 use super::waits::Waits;
 use crate::ec2::Market;
 use crate::ids::PoolName;
 use crate::time::Seconds;
 
-/// How long a day is kept: thirteen months.
+/// Retention of a day: thirteen months.
 pub const DAY_KEPT: Seconds = Seconds(400 * 24 * 3_600);
 
-/// A day.
+/// The aggregated usage of a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
-    /// Which one.
+    /// The date.
     pub date: Date,
-    /// What its machines cost, by what they have in common.
+    /// What its machines cost, grouped by their common key.
     pub groups: Vec<Group>,
-    /// How long its jobs waited, pool by pool.
+    /// How long its jobs waited, by pool.
     pub waits: Vec<PoolWaits>,
 }
 
@@ -33,38 +35,38 @@ pub struct Day {
 pub struct PoolWaits {
     /// The pool.
     pub pool: PoolName,
-    /// Its jobs' waits.
+    /// The waits of its jobs.
     pub waits: Waits,
 }
 
-/// The machines of a day that have all these in common.
+/// The machines of a day with an equal key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// What they have in common.
+    /// The key.
     pub key: Key,
-    /// What they add up to.
+    /// The sum over the machines.
     pub sum: Sum,
 }
 
-/// What machines have in common.
+/// The grouping key of machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// Whose job they ran; none of a machine that ran none.
+    /// The repository whose job they ran. `None` if they ran no job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Arc<str>>,
-    /// Its workflow.
+    /// The job's workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Arc<str>>,
-    /// Its name. Days that are kept for a year do not have it.
+    /// The job's name. Days in long-term storage do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Arc<str>>,
-    /// Whose machines they are; none of orphans.
+    /// The pool. `None` for orphans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
-    /// Their type.
+    /// The instance type.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<Arc<str>>,
-    /// How they were bought.
+    /// The market.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub market: Option<Market>,
     /// Whether the repository is private.
@@ -72,47 +74,47 @@ pub struct Key {
     pub private: bool,
 }
 
-/// What machines add up to. Money is in millionths of a dollar.
+/// The sum over machines. Money is in millionths of a dollar.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// Machines, orphans among them.
+    /// Number of machines, including orphans.
     pub machines: u64,
-    /// Jobs that they ran.
+    /// Number of jobs that they ran.
     pub jobs: u64,
-    /// Those of them that failed.
+    /// Number of those jobs that failed.
     pub failed: u64,
-    /// The jobs' minutes, each job's rounded up, as GitHub counts them.
+    /// Job minutes, each job's rounded up, as GitHub counts them.
     pub minutes: u64,
-    /// Those of private repositories.
+    /// Job minutes of private repositories.
     pub private_minutes: u64,
-    /// The time that is paid for, milliseconds.
+    /// The billed time, in milliseconds.
     pub time: Parts,
-    /// What it costs, as far as it has a price.
+    /// Its cost, without machines whose price is unknown.
     pub money: Parts,
-    /// What spot machines among them cost.
+    /// The cost of the Spot machines among them.
     pub spot: u64,
-    /// What the same machines would have cost on demand.
+    /// What the Spot machines would have cost as On-Demand.
     pub on_demand: u64,
-    /// Machines that have no price.
+    /// Number of machines without a price.
     pub unpriced: u64,
-    /// Machines that were bought in vain, by why.
+    /// Wasted machines, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub in_vain: BTreeMap<String, InVain>,
 }
 
-/// Machines that were bought for jobs and ran none.
+/// Machines that were launched for jobs but never ran one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InVain {
-    /// How many.
+    /// Number of machines.
     pub machines: u64,
-    /// Their time, milliseconds.
+    /// Their time, in milliseconds.
     pub time: u64,
-    /// What that cost, millionths of a dollar.
+    /// Its cost, in millionths of a dollar.
     pub money: u64,
 }
 
 impl Day {
-    /// Returns the day of these lines, which have their prices, with the names of jobs.
+    /// Aggregates these records, which must have their prices, and keeps the names of jobs.
     #[must_use]
     pub fn fold<'a>(date: Date, lines: impl IntoIterator<Item = &'a Line>) -> Self {
         let mut fold = Fold::new(date, true);
@@ -120,12 +122,13 @@ impl Day {
         fold.day()
     }
 
-    /// The same at an operator's own prices.
+    /// Recalculates the costs with an operator's own prices.
     pub fn reprice(&mut self, own: &OwnPrices) {
         self.groups.iter_mut().for_each(|Group { key, sum }| sum.reprice(key, own));
     }
 
-    /// Divides what was idle or in vain over the jobs of its pool, by their time.
+    /// Distributes the cost of idle and wasted time over the jobs of its pool, in proportion to
+    /// their time.
     pub fn spread(&mut self) {
         let mut pools: BTreeMap<PoolName, (u64, u64)> = BTreeMap::new();
         for Group { key, sum } in &self.groups {
@@ -135,7 +138,8 @@ impl Day {
                 *time += sum.time.work;
             }
         }
-        // What earlier groups of the pool got, so that what is cut off one is in the next.
+        // Amounts already assigned in the pool, so that what rounding cuts off one group goes to
+        // the next.
         let mut so_far: BTreeMap<PoolName, (u64, u64)> = BTreeMap::new();
         for Group { key, sum } in &mut self.groups {
             let Some(pool) = &key.pool else { continue };
@@ -155,7 +159,7 @@ impl Day {
     }
 }
 
-/// A day whose lines are added one by one, so that none of them is kept.
+/// Aggregates a day record by record, so that the records need not be kept in memory.
 #[derive(Clone, Debug)]
 pub struct Fold {
     date: Date,
@@ -165,14 +169,14 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// Returns an empty day. The names of jobs, whose number has no bound, are in its groups only
-    /// if they are asked for.
+    /// Creates an empty day. `with_jobs`: whether groups contain the names of jobs, whose number is
+    /// unbounded.
     #[must_use]
     pub const fn new(date: Date, with_jobs: bool) -> Self {
         Self { date, with_jobs, groups: BTreeMap::new(), waits: BTreeMap::new() }
     }
 
-    /// Adds a line, which has its price.
+    /// Adds a record, which must have its price.
     pub fn add(&mut self, line: &Line) {
         if line.kind != Kind::Job {
             let mut key = Key::of(line);
@@ -184,7 +188,7 @@ impl Fold {
         }
     }
 
-    /// Returns the day of what was added.
+    /// Returns the aggregated day.
     #[must_use]
     pub fn day(self) -> Day {
         let groups = self.groups.into_iter().map(|(key, sum)| Group { key, sum }).collect();
@@ -210,7 +214,7 @@ impl Key {
 }
 
 impl Sum {
-    /// Those of another one.
+    /// Adds a different sum.
     pub fn add(&mut self, other: &Self) {
         self.machines += other.machines;
         self.jobs += other.jobs;
@@ -248,7 +252,7 @@ impl Sum {
             self.on_demand += line.parts.at(on_demand).sum();
         }
         if line.parts.vain > 0 {
-            let own = self.in_vain.entry(line.why_in_vain()).or_default();
+            let own = self.in_vain.entry(line.waste_reason()).or_default();
             own.machines += 1;
             own.time += line.parts.vain;
             own.money += money.vain;
@@ -286,13 +290,13 @@ fn price_of(time: u64, micros_an_hour: u64) -> u64 {
 }
 
 impl Line {
-    /// What it cost, in millionths of a dollar; none without a price.
+    /// Returns its cost, in millionths of a dollar. `None` without a price.
     #[must_use]
     pub fn cost(&self) -> Option<Parts> {
         self.price.map(|price| self.parts.at(price.whole()))
     }
 
-    /// Its job's minutes as GitHub counts them: what has begun counts whole.
+    /// Returns its job's minutes as GitHub counts them: a started minute counts in full.
     /// Source: docs.github.com/en/billing/concepts/product-billing/github-actions
     #[must_use]
     pub fn minutes(&self) -> u64 {
@@ -301,8 +305,8 @@ impl Line {
         lasted.map_or(0, |lasted| lasted.div_ceil(60_000).max(1))
     }
 
-    /// Why it was for nothing, in a word or two.
-    fn why_in_vain(&self) -> String {
+    /// Returns why the machine was wasted, in a word or two.
+    fn waste_reason(&self) -> String {
         let machine = self.machine.as_ref();
         match (self.kind, machine.and_then(|machine| machine.cause)) {
             (Kind::Orphan, _) => "orphan".to_owned(),

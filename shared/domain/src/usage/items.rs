@@ -1,4 +1,4 @@
-//! Days as DynamoDB items.
+//! Conversion of days to and from DynamoDB items.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::date::Date;
 use super::fold::{Day, Group, PoolWaits};
 
-/// Maximum bytes of the text of one item. DynamoDB accepts items of 400 KB, and UTF-8 counts as its
-/// bytes.
+/// Maximum bytes of an item's text. DynamoDB accepts items of 400 KB, and counts the bytes of
+/// UTF-8.
 /// Source: docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 pub const MOST_BYTES: usize = 350_000;
 /// The first letter of a group's row.
 const GROUP: char = 'g';
-/// The first letter of the row of a pool's waits.
+/// The first letter of a row with a pool's waits.
 const WAITS: char = 'w';
 
 /// A part of a day that fits into one item.
@@ -21,18 +21,18 @@ const WAITS: char = 'w';
 pub struct PartOfDay {
     /// The day.
     pub date: Date,
-    /// Number of the part, from 0.
+    /// The number of this part, from 0.
     pub part: usize,
-    /// Number of parts that the day has.
+    /// The number of parts of the day.
     pub parts: usize,
-    /// Its groups and waits, a row of JSON for each. Reading a text is many times faster than
-    /// reading an item with as many attributes.
+    /// Its groups and waits, one row of JSON each. Reading a text is many times faster than reading
+    /// an item with as many attributes.
     pub text: String,
 }
 
 impl Day {
-    /// Returns the day as items, split by their size. A day of nothing has one item, so that it is
-    /// known to be over.
+    /// Splits the day into items by size. An empty day becomes one empty item, so that the day is
+    /// known to be complete.
     #[must_use]
     pub fn to_parts(&self) -> Vec<PartOfDay> {
         let groups = self.groups.iter().map(|group| row(GROUP, group));
@@ -51,8 +51,8 @@ impl Day {
         texts.into_iter().enumerate().map(part).collect()
     }
 
-    /// Returns the day of items in any order. None if one is missing or cannot be read. A day that
-    /// was rolled up again to fewer items has old ones after them.
+    /// Joins items, in any order, into a day. `None` if an item is missing or unreadable. Ignores
+    /// surplus items: they remain if the day was rolled up again into fewer items.
     #[must_use]
     pub fn of_parts(items: Vec<PartOfDay>) -> Option<Self> {
         let items: BTreeMap<usize, PartOfDay> =
@@ -80,7 +80,7 @@ impl Day {
 }
 
 fn row(letter: char, of: &impl Serialize) -> String {
-    // These types have no map whose keys are not text, so this cannot fail.
+    // Cannot fail: these types have no map with non-text keys.
     let json = serde_json::to_string(of).unwrap_or_default();
     format!("{letter}{json}\n")
 }

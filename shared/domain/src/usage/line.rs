@@ -1,160 +1,161 @@
-//! A line.
+//! The usage record.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::parts::Parts;
-use super::prices::Price;
+use super::price::Price;
 use crate::SCHEMA;
 use crate::ec2::Make;
 use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
 use crate::job::labels::Labels;
 use crate::time::Time;
 
-/// What a line is about.
+/// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A machine, with the job that it ran or without one.
+    /// A machine, with or without a job.
     Machine,
-    /// A job that ended without a machine of ours.
+    /// A job that ended without running on our machine.
     Job,
-    /// The time of a machine that no record answers for.
+    /// The time of a machine that no instance record covers.
     Orphan,
 }
 
-/// What tells the end.
+/// The source of the end time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
-    /// EC2's own event or description, to the second in which it bills no more.
+    /// EC2's event or description: the second at which billing stops.
     Event,
-    /// The agent ended, and its machine powers off then.
+    /// The agent's exit, after which its machine powers off.
     Exit,
-    /// The machine was seen to be gone: it was earlier.
+    /// The time at which the machine was observed to be gone, after its actual end.
     Seen,
-    /// GitHub, of a job.
+    /// GitHub, for a job.
     Github,
 }
 
-/// What cut a machine's life short.
+/// What ended a machine early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// EC2 took it back.
+    /// EC2 reclaimed it.
     SpotNotice,
-    /// An operator's order ended its job.
+    /// An operator's order killed its job.
     Killed,
-    /// It was older than its pool allows.
+    /// It exceeded its pool's maximum lifetime.
     MaxLifetime,
-    /// EC2, or somebody through it, ended it.
+    /// EC2 or an AWS user ended it.
     HostLost,
 }
 
-/// The job of a line, by GitHub's events alone: a job can tell as its machine what it likes.
+/// The job of a record, according to GitHub's events only: a job can make its machine report
+/// anything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OfJob {
-    /// Which one.
+    /// The job's key.
     pub key: JobKey,
     /// `owner/repo`.
     pub repository: Arc<str>,
-    /// Whether that is private.
+    /// Whether the repository is private.
     pub private: bool,
-    /// The workflow run and its attempt.
+    /// The ID of the workflow run.
     pub run: u64,
-    /// See `run`.
+    /// The attempt of that run.
     pub attempt: u32,
-    /// Text of the workflow's author: shown, never interpreted.
+    /// The job's name. Written by the workflow's author: displayed, never interpreted.
     pub name: Arc<str>,
-    /// See `name`.
+    /// The workflow's name. Also written by the workflow's author.
     pub workflow: Option<Arc<str>>,
-    /// See `name`.
+    /// The branch of the run. Also written by the workflow's author.
     pub branch: Option<Arc<str>>,
     /// The labels of `runs-on`.
     pub labels: Labels,
-    /// How it ended.
+    /// The conclusion.
     pub conclusion: Option<String>,
 }
 
-/// The machine of a line.
+/// The machine of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OfMachine {
-    /// EC2's id.
+    /// EC2's instance ID.
     pub id: MachineId,
-    /// The record that it was bound to.
+    /// The instance record that it was bound to.
     pub instance: Option<InstanceName>,
-    /// What it is.
+    /// Instance type, zone and market.
     #[serde(flatten)]
     pub make: Make,
     /// The version of its launch template.
     pub template: Option<Arc<str>>,
     /// The pool's generation at its launch.
     pub generation: u64,
-    /// Why it ended: the word of the delete mark.
+    /// Why it was deleted: the name of the [`crate::instance::DeleteReason`].
     pub reason: Option<String>,
-    /// What cut its life short, if anything did.
+    /// What ended it early, if anything.
     pub cause: Option<Cause>,
 }
 
-/// When it came how far, in milliseconds after [`Line::since`]; before that they are negative, as of
-/// a machine that was there before its job.
+/// When each phase was reached, in milliseconds after [`Line::since`]. Negative for earlier times,
+/// for example of a machine that existed before its job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Moments {
-    /// The first event of the job reached us.
+    /// The job's first event arrived.
     pub heard: Option<i64>,
-    /// The slot stood on record.
+    /// The slot was recorded.
     pub planned: Option<i64>,
     /// EC2's machine was bound to it.
     pub launched: Option<i64>,
-    /// The machine had its agent, and asked.
+    /// The machine had its agent and requested its configuration.
     pub asked: Option<i64>,
-    /// GitHub was asked for its registration.
+    /// The registration was requested from GitHub.
     pub registered: Option<i64>,
-    /// Its agent listened.
+    /// The agent listened.
     pub listening: Option<i64>,
-    /// The job's start, by GitHub.
+    /// The job started, according to GitHub.
     pub started: Option<i64>,
-    /// The job's end, by GitHub.
+    /// The job ended, according to GitHub.
     pub completed: Option<i64>,
     /// The agent ended.
     pub exited: Option<i64>,
-    /// The end of the line.
+    /// The end of the record's period.
     pub ended: i64,
 }
 
-/// One line.
+/// A usage record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// Version of the line's form.
+    /// The record's schema version.
     pub schema: u16,
-    /// What it is about.
+    /// What the record is about.
     pub kind: Kind,
-    /// The end. A line is kept under its day.
+    /// The end. The record is stored under its day.
     pub at: Time,
-    /// What tells it.
+    /// The source of the end.
     pub at_by: EndedBy,
-    /// The pool that was to serve the job, or that had the machine.
+    /// The pool that was to serve the job, or that owned the machine.
     pub pool: Option<PoolName>,
     /// The job that ran, or that had no machine.
     pub job: Option<OfJob>,
     /// The machine.
     pub machine: Option<OfMachine>,
-    /// When the job could first have had a runner ([`crate::job::Job::waits_since`]); without a job,
-    /// when the machine was planned.
+    /// When the job could first have had a runner ([`crate::job::Job::waits_since`]); without a
+    /// job, when the machine was planned.
     pub since: Time,
-    /// What came when.
+    /// When each phase was reached.
     pub t: Moments,
-    /// The time that is paid for.
+    /// The billed time.
     pub parts: Parts,
-    /// What an hour costs, where that is known. Kept beside the lines and not in them: see
-    /// [`super::Prices`].
+    /// The price per hour, if known. Stored separately from the records: see [`super::Prices`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
 }
 
 impl Line {
-    /// What it is about, in one word: with the end it is the line's key, and written twice it is one.
+    /// Returns the record's subject. With the end it forms the record's key, so that a repeated
+    /// write does not duplicate it.
     #[must_use]
     pub fn subject(&self) -> String {
         match (&self.machine, &self.job) {
@@ -165,7 +166,7 @@ impl Line {
         }
     }
 
-    /// An empty line. Who makes it fills in the rest.
+    /// Creates an empty record; the caller fills in the rest.
     pub(super) fn new(kind: Kind, since: Time, (at, at_by): (Time, EndedBy)) -> Self {
         let mut line = Self {
             schema: SCHEMA,
@@ -184,7 +185,7 @@ impl Line {
         line
     }
 
-    /// Milliseconds after the line's beginning.
+    /// Returns the milliseconds from the record's start to `at`.
     pub(super) const fn after(&self, at: Time) -> i64 {
         at.as_millis() - self.since.as_millis()
     }

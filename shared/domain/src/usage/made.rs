@@ -1,4 +1,4 @@
-//! Lines as they are made of records.
+//! Creation of usage records from instances, jobs and orphans.
 
 use super::line::{Cause, EndedBy, Kind, Line, OfJob, OfMachine};
 use super::parts::{For, Parts};
@@ -7,19 +7,19 @@ use crate::job::Job;
 use crate::orphan::Orphan;
 use crate::time::Time;
 
-/// EC2's reason for the end of a machine that it takes back.
+/// EC2's reason for the end of a machine that it reclaims.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 const SPOT_TERMINATION: &str = "Server.SpotInstanceTermination";
 
 impl Line {
-    /// The line of an instance's machine, of a record that has ended. None for one that never had a
-    /// machine. `job` is the record of the job that it ran, where there is one.
+    /// Creates the usage record of an ended instance's machine. `None` if it never had a machine.
+    /// `job`: the record of the job that it ran, if any.
     #[must_use]
     pub fn of_machine(instance: &Instance, job: Option<&Job>) -> Option<Self> {
         Self::until(instance, job, end_of(instance))
     }
 
-    /// The same of a record that may live: then it is the line as it would be if it ended now.
+    /// Creates the usage record of an instance that may be live, as if it ended now.
     #[must_use]
     pub fn so_far(instance: &Instance, job: Option<&Job>, now: Time) -> Option<Self> {
         let is_live = instance.state().is_live();
@@ -32,7 +32,7 @@ impl Line {
         let since = job.map_or(instance.created_at, Job::waits_since);
         let mut line = Self::new(Kind::Machine, since, end);
         line.pool = Some(instance.pool.clone());
-        line.of_job(job);
+        line.set_job(job);
         line.machine = Some(OfMachine {
             id,
             instance: Some(instance.name.clone()),
@@ -42,13 +42,13 @@ impl Line {
             reason: instance.mark().map(|mark| mark.reason.as_str().to_owned()),
             cause: cause(instance),
         });
-        line.of_phases(instance);
+        line.set_phases(instance);
         line.parts = Parts::split(from, line.at, purpose(instance, job));
         Some(line)
     }
 
-    /// Returns the line of a job that ended without a machine of ours. None for one that never
-    /// needed a machine.
+    /// Creates the usage record of a job that ended without running on our machine. `None` if it
+    /// never needed one.
     #[must_use]
     pub fn of_job_alone(job: &Job) -> Option<Self> {
         if job.never_waited() {
@@ -57,12 +57,12 @@ impl Line {
         let at = job.last_event.completed_at.unwrap_or(job.seen_at);
         let mut line = Self::new(Kind::Job, job.waits_since(), (at, EndedBy::Github));
         line.pool.clone_from(&job.pool);
-        line.of_job(Some(job));
+        line.set_job(Some(job));
         Some(line)
     }
 
-    /// The line of an orphan's time, at its end. None for a machine that no launch made: it is not
-    /// ours to answer for.
+    /// Creates the usage record of an orphan at its end. `None` for a machine that comes from no
+    /// launch: it is not Muster's.
     #[must_use]
     pub fn of_orphan(orphan: &Orphan, now: Time) -> Option<Self> {
         orphan.launch.as_ref()?;
@@ -81,27 +81,27 @@ impl Line {
         Some(line)
     }
 
-    fn of_job(&mut self, job: Option<&Job>) {
+    fn set_job(&mut self, job: Option<&Job>) {
         let Some(job) = job else { return };
-        let said = &job.last_event;
+        let event = &job.last_event;
         self.t.heard = Some(self.after(job.seen_at));
         self.t.started = job.started_at().map(|at| self.after(at));
-        self.t.completed = said.completed_at.map(|at| self.after(at));
+        self.t.completed = event.completed_at.map(|at| self.after(at));
         self.job = Some(OfJob {
-            key: said.key,
-            repository: said.repository.clone(),
-            private: said.private,
-            run: said.run,
-            attempt: said.attempt,
-            name: said.name.clone(),
-            workflow: said.workflow.clone(),
-            branch: said.branch.clone(),
-            labels: said.labels.clone(),
-            conclusion: said.conclusion.clone(),
+            key: event.key,
+            repository: event.repository.clone(),
+            private: event.private,
+            run: event.run,
+            attempt: event.attempt,
+            name: event.name.clone(),
+            workflow: event.workflow.clone(),
+            branch: event.branch.clone(),
+            labels: event.labels.clone(),
+            conclusion: event.conclusion.clone(),
         });
     }
 
-    fn of_phases(&mut self, instance: &Instance) {
+    fn set_phases(&mut self, instance: &Instance) {
         for (phase, at) in instance.phases() {
             let at = Some(self.after(at));
             match phase {
@@ -117,8 +117,9 @@ impl Line {
     }
 }
 
-/// When a machine's record stopped answering for what it costs. The agent's end is the machine's own
-/// word, of which GitHub's end of the job is a bound; of one that is kept for a look it is no end.
+/// Returns when a machine's instance record stops covering its cost. The agent's exit is the
+/// machine's own report, so GitHub's end of the job bounds it. For a machine kept for inspection,
+/// the exit is not the end.
 #[must_use]
 pub fn end_of(instance: &Instance) -> (Time, EndedBy) {
     let exit = instance.runner.exit.as_ref().filter(|_| instance.kept_until.is_none());
@@ -128,20 +129,20 @@ pub fn end_of(instance: &Instance) -> (Time, EndedBy) {
         (None, Some(at)) => (at, EndedBy::Exit),
         (None, None) => (instance.since(), EndedBy::Seen),
     };
-    // Whoever told it has a clock of its own.
+    // The source has a separate clock, so clamp its time.
     (at.max(instance.bound_at.unwrap_or(at)).min(instance.since()), by)
 }
 
-/// What was lost with a machine.
+/// What was wasted with a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Loss {
     /// The machine ended before its job.
     Job,
-    /// It was bought for a job, and ran none.
+    /// It was launched for a job but never ran one.
     Machine,
 }
 
-/// What was lost with the machine of a record that has ended, if anything was.
+/// Returns what was wasted with the machine of an ended instance, if anything.
 #[must_use]
 pub fn loss(instance: &Instance) -> Option<Loss> {
     instance.machine()?;
@@ -152,20 +153,20 @@ pub fn loss(instance: &Instance) -> Option<Loss> {
     }
 }
 
-/// What its time was for. A job of which only its hook has told ran all the same.
+/// Returns the purpose of its time. A job that only its hook reported still ran.
 fn purpose(instance: &Instance, job: Option<&Job>) -> For {
     let hook = instance.runner.started.as_ref();
     let is_known = job.is_some() || instance.runner.ran.is_some();
     if is_known || hook.is_some() {
-        let said = job.map(|job| &job.last_event);
-        let started = said.and_then(|said| said.started_at).or(hook.map(|hook| hook.at));
-        let completed = said.and_then(|said| said.completed_at);
+        let event = job.map(|job| &job.last_event);
+        let started = event.and_then(|event| event.started_at).or(hook.map(|hook| hook.at));
+        let completed = event.and_then(|event| event.completed_at);
         return For::Job(started, completed.or(hook.and_then(|hook| hook.completed_at)));
     }
     if instance.bought_for_job { For::Nothing } else { For::Nobody }
 }
 
-/// Whether it ended before its job, as far as machine and GitHub have told.
+/// Returns whether it ended before its job, according to the machine and GitHub.
 fn is_cut(instance: &Instance) -> bool {
     let runner = &instance.runner;
     runner.has_taken_job()
@@ -173,7 +174,7 @@ fn is_cut(instance: &Instance) -> bool {
         && runner.started.as_ref().is_none_or(|job| job.completed_at.is_none())
 }
 
-/// What cut it short. What GitHub called completed before was cut off by nothing.
+/// Returns what ended it early. A job that GitHub reported as completed was not cut off.
 fn cause(instance: &Instance) -> Option<Cause> {
     let reason = instance.mark().map(|mark| &mark.reason);
     let ended = instance.ended_by();

@@ -1,9 +1,9 @@
-//! What machines cost and how long jobs waited: one line for each machine, written in the commit
-//! that ends its record, and never changed in its time.
+//! Costs of machines and waits of jobs: one usage record per machine, written in the commit that
+//! ends its instance record, and never changed.
 //!
-//! A machine serves one job, so the line of a machine is the line of that job; one without a job
-//! was kept idle, or was bought in vain. A job that no machine of ours ran has a line of its own,
-//! which costs nothing, and so has the time of an orphan.
+//! A machine serves one job, so a machine's record is also that job's record; a machine without a
+//! job was kept idle or was wasted. A job that did not run on our machines has a record without
+//! costs, and the time of an orphan has a separate record.
 
 mod costs;
 mod date;
@@ -13,6 +13,7 @@ mod items;
 mod line;
 mod made;
 mod parts;
+mod price;
 mod prices;
 mod waits;
 
@@ -23,9 +24,8 @@ pub use self::items::{MOST_BYTES, PartOfDay};
 pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine};
 pub use self::made::{Loss, end_of, loss};
 pub use self::parts::Parts;
-pub use self::prices::{
-    History, Learned, MOST_TYPES, OwnPrices, Price, PricedBy, Prices, TypeInUse,
-};
+pub use self::price::{Price, PricedBy};
+pub use self::prices::{History, Learned, MOST_TYPES, OwnPrices, Prices, TypeInUse};
 pub use self::waits::{Waits, WaitsFor};
 
 #[cfg(test)]

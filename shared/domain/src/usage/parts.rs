@@ -1,64 +1,65 @@
-//! Who a machine's time is for: each millisecond that is paid for is in one part.
+//! Splits a machine's billed time by purpose: every millisecond belongs to exactly one part.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// EC2 bills by the second, a minute at least
-/// (docs.aws.amazon.com/AWSEC2/latest/UserGuide, "On-Demand Instances").
+/// EC2 bills per second, with a minimum of one minute (docs.aws.amazon.com/AWSEC2/latest/UserGuide,
+/// "On-Demand Instances").
 const LEAST: u64 = 60_000;
 
 const HOUR: u128 = 3_600_000;
 
-/// What is paid for, in milliseconds or in millionths of a dollar. The parts add up to the bill.
+/// Billed time in milliseconds, or its cost in millionths of a dollar, by purpose. The parts add up
+/// to the bill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Parts {
-    /// Until its job began.
+    /// Before its job started.
     pub start: u64,
-    /// While its job ran.
+    /// During its job.
     pub work: u64,
     /// After its job.
     pub end: u64,
-    /// Bought for nobody, and no job came.
+    /// Launched for no particular job, and never got one.
     pub idle: u64,
-    /// Bought for a job, and ran none.
+    /// Launched for a job, but never ran one.
     pub vain: u64,
 }
 
-/// What a machine's time was for.
+/// The purpose of a machine's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum For {
-    /// A job, from its start to its end, as far as they are known.
+    /// A job, with its start and end, if known.
     Job(Option<Time>, Option<Time>),
-    /// Nobody: its pool keeps runners idle.
+    /// Kept idle by its pool.
     Nobody,
-    /// A job that it did not run, or nothing that anybody answers for.
+    /// A job that it did not run, or no known purpose.
     Nothing,
 }
 
 impl Parts {
-    /// All of it.
+    /// Returns the sum of the parts.
     #[must_use]
     pub const fn sum(self) -> u64 {
         let Self { start, work, end, idle, vain } = self;
         start + work + end + idle + vain
     }
 
-    /// The same with each part as `of` has it.
+    /// Returns the parts with `of` applied to each.
     #[must_use]
     pub fn map(self, of: impl Fn(u64) -> u64) -> Self {
         let Self { start, work, end, idle, vain } = self;
         Self { start: of(start), work: of(work), end: of(end), idle: of(idle), vain: of(vain) }
     }
 
-    /// Of a job: before it, in it and after it.
+    /// Returns the parts of a job: before, during and after it.
     #[must_use]
     pub const fn of_job(self) -> u64 {
         self.start + self.work + self.end
     }
 
-    /// What this time costs at so many millionths of a dollar an hour. What is cut off one part is
-    /// in the next, so that the parts add up to the price of the whole.
+    /// Returns the cost of this time at a price in millionths of a dollar per hour. What rounding
+    /// cuts off one part goes to the next, so that the parts add up to the price of the whole.
     #[must_use]
     pub fn at(self, micros_an_hour: u64) -> Self {
         let (mut time, mut paid) = (0, 0);
@@ -79,8 +80,8 @@ impl Parts {
         }
     }
 
-    /// The time from a machine's coming to its end. Clocks of GitHub, EC2 and ours differ: what lies
-    /// outside counts as its edge.
+    /// Splits the time from a machine's launch to its end. The clocks of GitHub, EC2 and Muster
+    /// differ, so times outside this range are clamped to it.
     pub(super) fn split(from: Time, to: Time, of: For) -> Self {
         let billed = millis(from, to).max(LEAST);
         match of {

@@ -1,8 +1,8 @@
-//! What an hour of a machine costs.
+//! Hourly prices of machines.
 //!
-//! Prices are facts of an hour, and lines are facts of time: the two are kept side by side, and
-//! whoever reads lines puts them together. So no call on the way of a job or a delete waits for a
-//! price, and a price that is learned late holds for the day that was before it.
+//! Prices belong to hours, and usage records to machines. They are stored separately and combined
+//! by readers, so that no call on the path of a job or a delete waits for a price, and a price that
+//! is learned late still applies to the preceding day.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,60 +10,26 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::line::Line;
+use super::price::{Price, PricedBy};
 use crate::ec2::{Make, Market};
 use crate::time::{Seconds, Time};
 
-/// How long a Spot price is valid, and how long a refusal is not asked about again.
+/// How long a Spot price is valid, and how long a refused query is not repeated.
 const SPOT_FOR: Seconds = Seconds(3_600);
 /// How long a list price is valid.
 const LIST_FOR: Seconds = Seconds(24 * 3_600);
-/// How long the prices of a type are kept up to date after it was last in use.
+/// How long a type's prices are updated after its last use.
 const USED_FOR: Seconds = Seconds(30 * 24 * 3_600);
 /// How often the record notes that a type is in use.
 const NOTED_FOR: Seconds = Seconds(24 * 3_600);
-/// Maximum number of types whose prices are kept, about all that EC2 has. A type needs some 250
-/// bytes in six zones, and DynamoDB accepts items of 400 KB.
+/// Maximum number of types whose prices are stored, which is about all that EC2 has. A type needs
+/// some 250 bytes in six zones, and DynamoDB accepts items of 400 KB.
 pub const MOST_TYPES: usize = 1_000;
-/// EBS bills a month's price by the second. Months differ; this is the mean one, in hours.
+/// Average hours per month. EBS bills a monthly price by the second.
 const HOURS_OF_MONTH: u64 = 730;
 
-/// Where a price comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PricedBy {
-    /// Spot's price of the hour.
-    SpotHour,
-    /// The price list.
-    List,
-    /// An operator's own file.
-    Import,
-}
-
-/// What an hour of a machine costs, in millionths of a dollar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Price {
-    /// The machine, on its market.
-    pub machine: u64,
-    /// Where that comes from.
-    pub by: PricedBy,
-    /// Its type on demand, where the list has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_demand: Option<u64>,
-    /// Its disk, where the list has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disk: Option<u64>,
-}
-
-impl Price {
-    /// Machine and disk.
-    #[must_use]
-    pub fn whole(&self) -> u64 {
-        self.machine + self.disk.unwrap_or(0)
-    }
-}
-
-/// Prices of an hour, in millionths of a dollar, by instance type. The record `prices` has the last
-/// ones; those of each hour are kept next to the lines of its day.
+/// Hourly prices by instance type, in millionths of a dollar. The record `prices` has the latest
+/// ones; those of each hour are stored next to the usage records of its day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prices {
     /// When a price was last learned.
@@ -73,51 +39,51 @@ pub struct Prices {
     pub spot_at: Time,
     /// When a list price was last learned.
     pub listed_at: Time,
-    /// The Spot price in each zone.
+    /// Spot prices by zone.
     pub spot: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u64>>,
-    /// The list price.
+    /// List prices.
     pub list: BTreeMap<Arc<str>, u64>,
-    /// A GiB of a machine's disk (gp3), a month, if the list has it.
+    /// The monthly price per GiB of a machine's disk (gp3), if listed.
     pub disk: Option<u64>,
-    /// When to ask for that price again.
+    /// When to query that price again.
     #[serde(default)]
     pub disk_due: Time,
-    /// The types whose prices are kept up to date.
+    /// The types whose prices are updated.
     #[serde(default)]
     pub types: BTreeMap<Arc<str>, TypeInUse>,
 }
 
-/// When to ask for the prices of a type again.
+/// When to query the prices of a type again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeInUse {
     /// When it was last in use.
     pub used: Time,
-    /// When to ask EC2 for its Spot prices.
+    /// When to query its Spot prices from EC2.
     pub spot_due: Time,
-    /// When to ask the price list.
+    /// When to query the price list.
     pub list_due: Time,
 }
 
-/// One answer about prices.
+/// The result of one price query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Learned {
     /// The Spot price of a type in each zone.
     Spot(Arc<str>, BTreeMap<Arc<str>, u64>),
-    /// The list price of a type, if the list has it.
+    /// The list price of a type, if listed.
     List(Arc<str>, Option<u64>),
-    /// The list price of disks, if the list has it.
+    /// The list price of disks, if listed.
     Disk(Option<u64>),
-    /// The Spot price of this type is refused. The known price stays.
+    /// The Spot price query for this type was refused. The known price is kept.
     SpotRefused(Arc<str>),
-    /// The list price of this type is refused. The known price stays.
+    /// The list price query for this type was refused. The known price is kept.
     ListRefused(Arc<str>),
-    /// The list price of disks is refused. The known price stays.
+    /// The list price query for disks was refused. The known price is kept.
     DiskRefused,
 }
 
 impl Prices {
-    /// What machines of this make, with a disk of so many GiB, cost. None where the type, the
-    /// market or the zone has no price: a price is never guessed.
+    /// Returns the price of machines of this make with a disk of `disk_gib` GiB. `None` if the
+    /// type, the market or the zone has no price: prices are never guessed.
     #[must_use]
     pub fn of(&self, make: &Make, disk_gib: u32) -> Option<Price> {
         let kind = make.kind.as_ref()?;
@@ -130,8 +96,8 @@ impl Prices {
         Some(Price { machine, by, on_demand, disk })
     }
 
-    /// Notes the types that are in use, and forgets those that were not in use for a month. If there
-    /// are too many, those that were in use last stay.
+    /// Records the types in use, and drops those unused for a month. If there are too many, keeps
+    /// the most recently used.
     pub fn note_used(&mut self, used: &BTreeSet<Arc<str>>, now: Time) {
         for kind in used {
             let kind = self.types.entry(kind.clone()).or_default();
@@ -164,7 +130,7 @@ impl Prices {
         self.types.iter().filter(|(_, kind)| is_due(kind)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Notes an answer.
+    /// Records the result of a query.
     pub fn learn(&mut self, learned: Learned, now: Time) {
         let (again, next) = (now + SPOT_FOR, now + LIST_FOR);
         match learned {
@@ -195,22 +161,22 @@ impl Prices {
     }
 }
 
-/// The prices of some time, hour by hour.
+/// Prices over a period, hour by hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     hours: Vec<Prices>,
 }
 
 impl History {
-    /// Of records in any order.
+    /// Creates a history from records in any order.
     #[must_use]
     pub fn new(mut hours: Vec<Prices>) -> Self {
         hours.sort_by_key(|prices| prices.at);
         Self { hours }
     }
 
-    /// The price of a machine that ended at a time: of the last hour before it that has one, else
-    /// of the first hour after it.
+    /// Returns the price of a machine that ended at `at`: of the last hour before it that has one,
+    /// otherwise of the first hour after it.
     #[must_use]
     pub fn of(&self, make: &Make, disk_gib: u32, at: Time) -> Option<Price> {
         let after = self.hours.partition_point(|prices| prices.at <= at);
@@ -218,34 +184,35 @@ impl History {
         before.iter().rev().chain(after).find_map(|prices| prices.of(make, disk_gib))
     }
 
-    /// Puts a line's price beside it.
+    /// Adds the price to a usage record.
     pub fn price(&self, line: &mut Line, disk_gib: u32) {
         let make = line.machine.as_ref().map(|machine| &machine.make);
         line.price = make.and_then(|make| self.of(make, disk_gib, line.at));
     }
 }
 
-/// An operator's own prices, where AWS's list is not what is paid: dollars an hour by type, and a
-/// factor on what else has a price.
+/// An operator's own prices, if different from AWS's list: dollars per hour by type, and a factor
+/// for all other prices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct OwnPrices {
-    /// Machines on demand.
+    /// On-Demand prices.
     #[serde(default)]
     pub on_demand: BTreeMap<Arc<str>, f64>,
-    /// Spot machines.
+    /// Spot prices.
     #[serde(default)]
     pub spot: BTreeMap<Arc<str>, f64>,
-    /// What is paid of the price, of a market: 0.72 for a saving of 28 %.
+    /// The fraction of the price that is paid on a market: 0.72 for a discount of 28 %.
     #[serde(default)]
     pub factor: BTreeMap<Market, f64>,
 }
 
 impl OwnPrices {
-    /// What is wrong with them, if anything is.
+    /// Validates the prices.
     ///
     /// # Errors
-    /// The first number that is no price or factor.
+    ///
+    /// The first number that is not a valid price or factor.
     pub fn check(&self) -> Result<(), String> {
         let all = self.on_demand.iter().chain(&self.spot);
         let all = all.map(|(kind, price)| (kind.to_string(), *price));
@@ -259,7 +226,8 @@ impl OwnPrices {
         }
     }
 
-    /// The operator's price of this type on this market, in millionths of a dollar an hour.
+    /// Returns the operator's price of this type on this market, in millionths of a dollar per
+    /// hour.
     #[must_use]
     pub fn of(&self, kind: &str, market: Market) -> Option<u64> {
         let own = match market {
@@ -269,7 +237,7 @@ impl OwnPrices {
         own.get(kind).map(|dollars| micros(dollars * 1e6))
     }
 
-    /// What is paid of so much.
+    /// Applies the market's factor to a price.
     #[must_use]
     pub fn paid(&self, of: u64, market: Option<Market>) -> u64 {
         let factor = market.and_then(|market| self.factor.get(&market));

@@ -1,4 +1,4 @@
-//! Lines of records as life leaves them.
+//! Usage records of realistic instances and jobs.
 
 mod sums;
 
@@ -13,7 +13,7 @@ use crate::testkit::{
     exited, fault, idle, job, machine, plain, searched, timings,
 };
 
-/// Its record ends at a second.
+/// Its record ends at this second.
 fn gone(instance: Instance, second: u32) -> Instance {
     instance.with(|i| {
         i.to_pending_delete(DeleteReason::MachineGone, at(second));
@@ -22,7 +22,7 @@ fn gone(instance: Instance, second: u32) -> Instance {
     })
 }
 
-/// The job as GitHub tells it: queued at 1, run from one second to another.
+/// The job according to GitHub: queued at 1, run from one second to another.
 fn ran(from: u32, to: u32) -> Job {
     job(1).with(|job| {
         let said = &mut job.last_event;
@@ -33,7 +33,7 @@ fn ran(from: u32, to: u32) -> Job {
     })
 }
 
-/// Milliseconds of a machine with a job: before it, in it, and after it.
+/// Milliseconds of a machine before, during and after its job.
 fn of_job(start: u32, work: u32, end: u32) -> Parts {
     let [start, work, end] = [start, work, end].map(|part| u64::from(part) * 1000);
     Parts { start, work, end, ..Parts::default() }
@@ -68,10 +68,10 @@ fn every_moment_that_is_paid_for_lies_in_one_part() {
     assert_eq!(Line::of_machine(&gone(creating(), 20), None), None, "it had no machine");
 }
 
-/// The agent's end is a job's word as well, since it holds the machine's keys.
+/// The reported end of the agent cannot be trusted either: the job has the machine's keys.
 #[test]
 fn the_end_is_ec2s_then_the_agents_then_ours() {
-    let told = |i: Instance, second| gone(i.with(|i| i.note_end(at(second))), 1200);
+    let told = |i: Instance, second| gone(i.with(|i| i.record_end(at(second))), 1200);
     let over = exited().with(|i| i.runner.github_completed_at = Some(at(400)));
     let looked_at = exited().with(|i| i.kept_until = Some(at(900)));
     let rows = [
@@ -158,7 +158,7 @@ fn a_job_without_a_machine_costs_nothing_and_an_orphan_is_all_in_vain() {
 proptest! {
     #![proptest_config(searched(256))]
 
-    /// Whatever the clocks of three say.
+    /// With any differences between the three clocks.
     #[test]
     fn parts_add_up_to_what_is_billed(
         start in 0..5_000_u32,
@@ -168,7 +168,7 @@ proptest! {
     ) {
         let instance = active_by_github().with(|i| {
             if let Some(second) = told {
-                i.note_end(at(second));
+                i.record_end(at(second));
             }
         });
         let instance = gone(instance, 3000);

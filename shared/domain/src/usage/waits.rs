@@ -6,7 +6,7 @@ use strum::VariantArray as _;
 use super::distribution::{Distribution, Step};
 use super::line::{Kind, Line};
 
-/// What a job waits for, in this order. The parts of its wait are what passes until then.
+/// The phases of a job's wait, in order.
 #[derive(
     Clone,
     Copy,
@@ -22,67 +22,68 @@ use super::line::{Kind, Line};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
-    /// GitHub tells of the job.
+    /// GitHub's event for the job.
     Github,
-    /// A machine is planned for it: limits, switches and brakes allow one, or one becomes free.
+    /// The plan of a machine: limits, pauses and brakes must allow one, or a runner must become
+    /// free.
     Limits,
-    /// EC2 launches the machine.
+    /// EC2's launch of the machine.
     Ec2,
-    /// The machine boots, and has its agent.
+    /// The machine's boot, until it has its agent.
     Boot,
-    /// Its agent is registered and listens.
+    /// The agent's registration, until it listens.
     Registration,
-    /// GitHub gives the job to it.
+    /// GitHub's assignment of the job.
     PickUp,
 }
 
 impl WaitsFor {
-    /// All of them, in order.
+    /// All phases, in order.
     pub const ALL: &[Self] = Self::VARIANTS;
 }
 
-/// The waits of some jobs.
+/// The waits of a set of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
-    /// From the time at which it could first have had a runner until its first step.
+    /// The whole wait: from when a job could first have had a runner until its first step.
     whole: Distribution,
-    /// The longest, milliseconds.
+    /// The longest wait, in milliseconds.
     pub longest: u64,
-    /// The parts of the waits, as [`WaitsFor`] has them.
+    /// The phases of the waits, indexed by [`WaitsFor`].
     parts: [Distribution; WaitsFor::ALL.len()],
-    /// The part that took longest, of the jobs of each step.
+    /// The longest phase of each job, counted by the step of its whole wait.
     longest_parts: Vec<(Step, WaitsFor, u32)>,
 }
 
 impl Waits {
-    /// A line's job. One that no machine of ours ran did not wait for one.
+    /// Adds a record's job. Ignores jobs that did not run on our machine.
     pub fn add_line(&mut self, line: &Line) {
         let Some((whole, parts)) = line.wait() else { return };
         self.whole.add(whole);
         self.longest = self.longest.max(whole);
         let mut longest = (0, WaitsFor::Github);
         for ((what, part), own) in WaitsFor::ALL.iter().zip(parts).zip(&mut self.parts) {
-            // A phase that nobody has told of is in the next one.
+            // A phase without a known end is included in the next one.
             let Some(part) = part else { continue };
             own.add(part);
             if part > longest.0 {
                 longest = (part, *what);
             }
         }
-        self.note_longest(Step::of(whole), longest.1, 1);
+        self.count_longest_phase(Step::of(whole), longest.1, 1);
     }
 
-    /// Those of other jobs.
+    /// Adds the waits of other jobs.
     pub fn join(&mut self, other: &Self) {
         self.whole.join(&other.whole);
         self.longest = self.longest.max(other.longest);
         self.parts.iter_mut().zip(&other.parts).for_each(|(own, other)| own.join(other));
         for (step, what, count) in &other.longest_parts {
-            self.note_longest(*step, *what, *count);
+            self.count_longest_phase(*step, *what, *count);
         }
     }
 
-    fn note_longest(&mut self, step: Step, what: WaitsFor, count: u32) {
+    fn count_longest_phase(&mut self, step: Step, what: WaitsFor, count: u32) {
         let place = |(step, what, _): &(Step, WaitsFor, u32)| (*step, *what);
         match self.longest_parts.binary_search_by_key(&(step, what), place) {
             Ok(at) => self.longest_parts[at].2 += count,
@@ -90,26 +91,26 @@ impl Waits {
         }
     }
 
-    /// How many jobs.
+    /// Returns the number of jobs.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.whole.count()
     }
 
-    /// Milliseconds that so many of a hundred jobs waited at most.
+    /// Returns a percentile of the whole wait, in milliseconds.
     #[must_use]
     pub fn percentile(&self, of_hundred: u64) -> Option<u64> {
-        // A step's middle may lie above all that is in it.
+        // A step's middle can exceed every value in it.
         Some(self.whole.percentile(of_hundred)?.min(self.longest))
     }
 
-    /// The same of a part of the wait.
+    /// Returns a percentile of a phase, in milliseconds.
     #[must_use]
     pub fn percentile_of(&self, what: WaitsFor, of_hundred: u64) -> Option<u64> {
         self.parts[what as usize].percentile(of_hundred)
     }
 
-    /// What the longest twentieth waited for most of their time, the most frequent first.
+    /// Returns the phases that dominated the longest 5 % of the waits, most frequent first.
     #[must_use]
     pub fn reasons_of_longest(&self) -> Vec<(WaitsFor, u64)> {
         let Some(least) = self.whole.percentile(95).map(Step::of) else { return Vec::new() };
@@ -126,9 +127,9 @@ impl Waits {
 }
 
 impl Line {
-    /// Returns how long its job waited for its first step, and the parts of that wait, which add up to
-    /// it: milliseconds. None for a job that no machine of ours ran, and for one whose wait is not
-    /// known (see [`crate::job::Job::waited`]).
+    /// Returns how long its job waited for its first step, and the phases of that wait, which add
+    /// up to it, in milliseconds. `None` for a job that did not run on our machine, or whose wait
+    /// is unknown (see [`crate::job::Job::waited`]).
     #[must_use]
     pub fn wait(&self) -> Option<(u64, [Option<u64>; WaitsFor::ALL.len()])> {
         let t = &self.t;
@@ -136,7 +137,7 @@ impl Line {
         let started = t.started.filter(|started| is_ours && *started >= 0)?;
         let mut before = 0;
         let mut until = |at: Option<i64>| {
-            // Clocks differ, and a machine may be there before its job.
+            // Clocks differ, and a machine may exist before its job.
             let at = at?.clamp(before, started);
             let part = at - before;
             before = at;

@@ -1,4 +1,4 @@
-//! What the adapter sends to EC2 and makes of its answers, over HTTP on loopback.
+//! The adapter's requests to EC2 and its handling of responses, over HTTP on loopback.
 
 mod prices;
 mod stub;
@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 
 use muster_control::ports::{Catalogue as _, Compute as _};
 use muster_control::reaps::terminate;
-use muster_domain::ec2::{ErrorClass, Make, Market, Override};
+use muster_domain::ec2::{Arch, ErrorClass, Make, Market, Override};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::{LaunchRequest, allocation};
-use muster_domain::observation::{Machine, ProviderError, Termination};
-use muster_domain::pool::{Allocation, Arch, Disk, Image, Placement, Requirements};
+use muster_domain::observation::{Machine, Termination};
+use muster_domain::pool::{Allocation, Disk, Image, Placement, Requirements};
 use muster_domain::pool_file::{FoundImage, ImageFilter};
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
 use self::stub::{Form, Stub, described, error, instance, silence};
@@ -120,7 +121,7 @@ async fn machines_stand_where_the_pool_says_and_use_what_is_reserved() {
     }
     let first = value(form, "OnDemandOptions.CapacityReservationOptions.UsageStrategy");
     assert_eq!(first, Some("use-capacity-reservations-first"));
-    // The rest of the options is still there.
+    // The remaining options are still sent.
     assert_eq!(value(form, "OnDemandOptions.AllocationStrategy"), Some("prioritized"));
 }
 
@@ -229,9 +230,9 @@ async fn the_allocation_is_sent_as_ec2_spells_it() {
         CapacityOptimized, CapacityOptimizedPrioritized, Diversified, LowestPrice,
         PriceCapacityOptimized, Prioritized,
     };
-    // Of types alone, and of each type's subnets as well.
+    // Priorities of types only, and of each type's subnets as well.
     let (types, all, none): (&[f64], &[f64], &[f64]) = (&[0.0, 0.0, 1.0], &[0.0, 1.0, 2.0], &[]);
-    // Market, what the pool asks for, what is sent, and in which order.
+    // Columns: market, the pool's strategy, the strategy sent, and the priorities.
     let rows = [
         (Market::Spot, CapacityOptimized, "capacity-optimized", none),
         (Market::Spot, CapacityOptimizedPrioritized, "capacity-optimized-prioritized", types),
@@ -272,7 +273,8 @@ async fn an_answer_can_hold_machines_and_errors_at_once() {
     assert_eq!(answer.errors[0].place, Some(place));
 }
 
-/// EC2 names the zone of an instant fleet's machines; one whose request named a zone has it twice.
+/// EC2 names the zone of an instant fleet's machines; if the request named a zone, the response has
+/// it twice.
 #[tokio::test]
 async fn the_zone_of_a_machine_is_the_answers() {
     let (group, choice) =

@@ -1,9 +1,9 @@
-//! Prices: what is asked, and what is made of the answers.
+//! Prices: requests and the handling of responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::PriceList as _;
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use serde_json::json;
 
 use super::stub::{Stub, error};
@@ -55,7 +55,7 @@ async fn spots_present_price_is_the_last_one_of_all_pages() {
     assert_eq!(value(&forms[1], "NextToken"), Some("more"));
 }
 
-/// A product as the list has it: a text of JSON within JSON.
+/// Products in the price list's form: JSON text within JSON.
 fn products(prices: &[&str]) -> (u16, String) {
     let product = |price: &&str| {
         let dimension = json!({ "unit": "Hrs", "pricePerUnit": { "USD": price } });

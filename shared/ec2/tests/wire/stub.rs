@@ -1,4 +1,4 @@
-//! A stub of EC2 on loopback, and its answers.
+//! A stub of EC2 on loopback, and its responses.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use muster_ec2::Ec2;
 pub(crate) type Form = Vec<(String, String)>;
 pub(crate) type Answers = Vec<(u16, String)>;
 
-/// Answers requests in order, the last answer for ever, and keeps what was asked.
+/// Responds to requests in order, repeating the last response, and records the requests.
 pub(crate) struct Stub {
     forms: Arc<Mutex<Vec<Form>>>,
     pub(crate) ec2: Ec2,
@@ -74,7 +74,7 @@ fn answer(mut stream: TcpStream, status: u16, body: &str) {
     );
 }
 
-/// The connection is closed without an answer.
+/// Closes the connection without a response.
 pub(crate) fn silence() -> (u16, String) {
     (0, String::new())
 }

@@ -14,7 +14,7 @@ fn message(status: u16, body: &str) -> String {
     answer.fault().message
 }
 
-/// Every shape in which GitHub, or something in front of it, has been seen to refuse.
+/// Every form in which GitHub, or a proxy before it, has been observed to refuse.
 #[test]
 fn every_refusal_has_words() {
     let validation =

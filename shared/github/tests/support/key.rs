@@ -1,4 +1,4 @@
-//! A key of no App. Kept without its PEM frame, so that scanners for real keys stay quiet.
+//! A key of no real App. Stored without its PEM frame, so that secret scanners do not report it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -30,23 +30,23 @@ MYFNMMKaDnvJphD7Z4UH4Xi6kBF8MOWZH+ZbpdTngVMyGN8J+E1rE8fKPv6+pil/HD534MsX0RN0kGST
 hccQ6uNHGyxJWE6B2B21vZbVmJ2vHo0kJVF7QsH0O4nuGkpTyT6PQwIdGGTK3I378W1pppiM8ShBzCOovf0+U/m8/3OB\
 zhF4ZJd5/AuEe4oXs5OpiLv8+LT72ZlXdNnjCeKVb2Kj2oBa9l9Wb2bQZdatDrEdZuZTQiq8xlSiAwIDAQAB";
 
-/// `SEQUENCE { rsaEncryption, NULL }`, as every RSA key in PKCS#8 names its algorithm.
+/// `SEQUENCE { rsaEncryption, NULL }`, which identifies the algorithm of every RSA key in PKCS#8.
 const ALGORITHM: &[u8] =
     &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
 
-/// As GitHub hands it out.
+/// The key in GitHub's format.
 pub(crate) fn pkcs1() -> SecretString {
     frame("RSA PRIVATE KEY", &STANDARD.decode(PKCS1).expect("base64"))
 }
 
-/// As openssl converts it.
+/// The key as openssl converts it.
 pub(crate) fn pkcs8() -> SecretString {
     let key = element(0x04, &STANDARD.decode(PKCS1).expect("base64"));
     let version = [0x02, 0x01, 0x00];
     frame("PRIVATE KEY", &element(0x30, &[&version, ALGORITHM, &key].concat()))
 }
 
-/// The public half, as ring reads it.
+/// The public key, in ring's format.
 pub(crate) fn public() -> Vec<u8> {
     STANDARD.decode(PUBLIC).expect("base64")
 }
@@ -61,7 +61,7 @@ pub(crate) fn frame(label: &str, der: &[u8]) -> SecretString {
     SecretString::from(pem)
 }
 
-/// One DER element whose length needs two bytes.
+/// A DER element whose length needs two bytes.
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).expect("short").to_be_bytes();
     [&[tag, 0x82], length.as_slice(), content].concat()

@@ -1,4 +1,4 @@
-//! A GitHub that answers from a table and remembers what it was asked.
+//! A fake GitHub that responds from a table and records requests.
 
 #![expect(dead_code, reason = "each test file uses its part")]
 
@@ -22,7 +22,7 @@ use muster_github::{App, AppIdentity, ClientSettings};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-/// Planted wherever GitHub could hand out something secret.
+/// Included wherever GitHub could return a secret.
 pub(crate) const CANARY: &str = "CANARY";
 
 pub(crate) const START: Time = Time::from_millis(1_795_000_000_000);
@@ -31,7 +31,7 @@ thread_local! {
     static NOW: Cell<Time> = const { Cell::new(START) };
 }
 
-/// Every test runs on a thread of its own, and so does its clock.
+/// Advances the clock of this test. Every test has its own thread, and so its own clock.
 pub(crate) fn advance(wait: Seconds) {
     NOW.with(|now| now.set(now.get() + wait));
 }
@@ -40,7 +40,7 @@ pub(crate) fn now() -> Time {
     NOW.with(Cell::get)
 }
 
-/// One request, as it arrived.
+/// A request as it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
@@ -57,7 +57,7 @@ impl Asked {
     }
 }
 
-/// One answer.
+/// A response.
 #[derive(Clone)]
 pub(crate) struct Reply {
     status: u16,
@@ -84,9 +84,9 @@ impl Reply {
 
 struct Rule {
     method: Method,
-    /// A path's end, without the query.
+    /// The end of the path, without the query.
     end: String,
-    /// Answers in order; the last one stays.
+    /// Responses in order; the last one repeats.
     replies: VecDeque<Reply>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Listens on a port of its own. Unless told otherwise it grants `ghs_CANARY<n>` for an hour.
+    /// Starts on a free port. By default it grants `ghs_CANARY<n>` for an hour.
     pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
@@ -118,7 +118,7 @@ impl Fake {
         fake
     }
 
-    /// From now on answers requests for this path's end so.
+    /// Sets the responses for paths with this end.
     pub(crate) fn on(
         &self,
         method: Method,
@@ -137,7 +137,7 @@ impl Fake {
         self.table.lock().expect("lock").asked.clone()
     }
 
-    /// The paths asked so far, with their methods.
+    /// Returns the requested paths so far, with their methods.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.asked().iter().map(|asked| format!("{} {}", asked.method, asked.path)).collect()
     }
@@ -146,7 +146,7 @@ impl Fake {
         self.asked().iter().filter(|asked| asked.path.ends_with(end)).count()
     }
 
-    /// How many connections were made.
+    /// Returns how many connections were made.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
@@ -156,7 +156,7 @@ impl Fake {
     }
 }
 
-/// Time-outs that no loaded machine meets.
+/// Time-outs that even a loaded machine does not reach.
 pub(crate) fn settings() -> ClientSettings {
     ClientSettings {
         connect_timeout: Duration::from_secs(10),
@@ -165,7 +165,7 @@ pub(crate) fn settings() -> ClientSettings {
     }
 }
 
-/// Time-outs that are met soon, for the tests about them.
+/// Short time-outs, for the tests about them.
 pub(crate) fn hasty(url: &str) -> App<AppIdentity> {
     let settings = ClientSettings {
         connect_timeout: Duration::from_secs(1),
@@ -179,12 +179,12 @@ pub(crate) fn app_at(url: &str) -> App<AppIdentity> {
     App::new(&settings(), identity(url)).expect("trusted roots")
 }
 
-/// App 4242 of the API at this address.
+/// App 4242 at this API URL.
 pub(crate) fn identity(url: &str) -> AppIdentity {
     AppIdentity::read(&secret(url, &key::pkcs1())).expect("an App")
 }
 
-/// As the App's secret has it.
+/// The identity as in the App's secret.
 pub(crate) fn secret(url: &str, key: &SecretString) -> String {
     json!({ "app_id": 4242, "api_url": url, "private_key": key.expose_secret() }).to_string()
 }

@@ -1,6 +1,6 @@
 use std::cell::RefCell;
 
-use muster_control::admin::answers::Severity;
+use muster_api::answers::Severity;
 use muster_control::notices::What;
 use muster_domain::time::Time;
 
@@ -11,10 +11,10 @@ fn notice(key: &str, sentence: String) -> Notice {
         what: What::Begun,
         key: key.to_owned(),
         severity: Severity::Warning,
-        sentence,
+        message: sentence,
         since: Time::from_millis(1_800_000_000_000),
         until: None,
-        run: Some("muster status".to_owned()),
+        fix: Some("muster status".to_owned()),
     }
 }
 
@@ -29,7 +29,7 @@ fn message(sentences: impl IntoIterator<Item = String>) -> Message {
     }
 }
 
-/// What came of a message: the result, and the text of each call.
+/// The outcome of a message: the result, and the text of each call.
 async fn sent(
     form: Form,
     message: &Message,
@@ -51,7 +51,7 @@ async fn sent(
     (result, calls.into_inner())
 }
 
-/// Tells all of a message, sweep after sweep: the size of each call that was accepted.
+/// Sends a message completely, over several sweeps. Returns the size of each accepted call.
 async fn told(form: Form, mut message: Message, most: usize) -> Vec<usize> {
     let mut sizes = Vec::new();
     while !message.notices.is_empty() {
@@ -70,7 +70,7 @@ async fn a_message_is_split_by_the_bound_of_its_receiver() {
         (0..20).map(|n| format!("pool-{n}: 10 of 10 machines are in use, and 25 jobs of it wait for one of them to end"))
     };
     let long = |one: char, count: usize| (0..3).map(move |_| one.to_string().repeat(count));
-    // What the receiver accepts is longer than what is sent: the JSON around the text.
+    // The receiver's limit exceeds the text sent by the surrounding JSON.
     let rows: [(Form, Message, usize, &[usize]); 8] = [
         (Form::Slack, message(pools()), 2_400, &[18, 2]),
         (Form::Slack, message(long('x', 5_000)), 2_400, &[1, 1, 1]),
@@ -79,7 +79,7 @@ async fn a_message_is_split_by_the_bound_of_its_receiver() {
         (Form::Teams, message(pools()), 28_000, &[20]),
         (Form::Teams, message(long('\u{1f534}', 50_000)), 28_000, &[3]),
         (Form::Json, message(pools()), usize::MAX, &[20]),
-        // A receiver of one's own with a bound that nobody here knows.
+        // A custom receiver with an unknown limit.
         (Form::Json, message(pools()), 2_000, &[5, 7, 8]),
     ];
     for (form, message, most, sizes) in rows {
@@ -91,7 +91,7 @@ async fn a_message_is_split_by_the_bound_of_its_receiver() {
 async fn a_notice_that_is_refused_blocks_no_other() {
     let five = || message((0..5).map(|n| format!("sentence {n}.")));
     let poison = |text: &str, word: &str| text.contains(word).then_some(400);
-    // what is refused, the outcome, the number of calls
+    // Columns: the refused texts, the outcome, the number of calls.
     let rows: [(&dyn Fn(&str) -> Option<u16>, Result<usize, &str>, usize); 8] = [
         (&|_| None, Ok(5), 1),
         (&|text| poison(text, "sentence 4"), Ok(2), 2),
@@ -99,7 +99,7 @@ async fn a_notice_that_is_refused_blocks_no_other() {
         (&|text| poison(text, "sentence 0"), Ok(2), 5),
         (&|text| poison(text, "sentence 1"), Ok(1), 3),
         (&|text| (text.len() > 200).then_some(413), Ok(2), 2),
-        // The receiver refuses whatever it gets: nothing is lost.
+        // The receiver refuses every message, so none are lost.
         (&|_| Some(400), Err("400"), 12),
         (&|_| Some(404), Err("404"), 1),
         (&|_| Some(500), Err("500"), 1),
@@ -115,7 +115,7 @@ async fn a_long_sentence_is_shortened_with_a_mark() {
     let (result, calls) = sent(Form::Slack, &message(["y".repeat(3_000)]), |_| None).await;
     assert_eq!(result, Ok(1));
     assert!(calls[0].contains("y… (shortened)") && calls[0].matches('y').count() > 900);
-    // A receiver that refuses it still gets the beginning.
+    // A receiver that refuses it still gets the start of it.
     let refuses = |text: &str| (text.len() > 500).then_some(400);
     let (result, calls) = sent(Form::Slack, &message(["y".repeat(3_000)]), refuses).await;
     assert_eq!((result, calls.len()), (Ok(1), 2));

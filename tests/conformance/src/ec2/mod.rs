@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 
 use muster_control::ports::{Compute, ListedMachine};
 use muster_control::reaps::terminate;
-use muster_domain::ec2::ErrorClass;
+use muster_domain::ec2::{ErrorClass, LaunchError};
 use muster_domain::ids::{LaunchId, MachineId};
-use muster_domain::launch::{LaunchAnswer, LaunchError};
-use muster_domain::observation::{Machine, ProviderError, Termination};
+use muster_domain::launch::LaunchAnswer;
+use muster_domain::observation::{Machine, Termination};
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
 use crate::checks;

@@ -1,6 +1,6 @@
 //! The agents that GitHub lists.
 
-use muster_domain::pool::Arch;
+use muster_domain::ec2::Arch;
 
 use super::*;
 

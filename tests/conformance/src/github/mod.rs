@@ -10,7 +10,8 @@ mod runners;
 use muster_control::ports::{Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar};
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
-use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunnerSeen};
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
 use crate::checks;

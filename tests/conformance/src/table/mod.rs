@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 use muster_control::ports::{
     CommitError, Instances, LaunchConditions, Launches, Page, ReadError, Table, Write,
 };
-use muster_domain::ec2::{Bucket, CooldownScope};
-use muster_domain::ec2::{ErrorClass, Market, Override};
+use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
 use muster_domain::ids::{InstallationId, InstanceName, JobKey, PoolName};
 use muster_domain::inquiry::{Inquiries, Place};
 use muster_domain::instance::{DeleteReason, Groups, Instance};
 use muster_domain::job::{Job, JobStatus, PassedOver, fold};
-use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
@@ -158,6 +158,7 @@ checks! { TableWorld:
     versions_are_read_without_the_missing_ones,
     a_version_that_is_forgotten_is_gone,
     a_set_and_its_version_are_one_commit,
+    a_commit_that_checks_the_set_fails_once_it_has_changed,
     a_record_of_a_later_version_is_not_read,
     a_group_with_an_unreadable_record_is_not_read,
     a_listing_names_unreadable_records_and_goes_on,

@@ -1,9 +1,10 @@
 //! The set of pools and its versions.
 
 use muster_control::ports::Operations;
+use muster_domain::ec2::Arch;
 use muster_domain::job::labels::{LabelRows, Labels};
 use muster_domain::pool::limits::{Balance, Limits};
-use muster_domain::pool::{Allocation, Arch, Disk, Image, Pool, Requirements};
+use muster_domain::pool::{Allocation, Disk, Image, Pool, Requirements};
 use muster_domain::pool_set::PoolSet;
 
 use super::*;
@@ -103,4 +104,23 @@ pub(super) async fn a_set_and_its_version_are_one_commit<W: TableWorld>(world: &
     let next = [over(0, &set(2)), keep(&set(2)), Write::PoolsVersionGone(1)];
     commit(world, &next).await;
     assert_eq!(world.table().pool_versions(&[1, 2]).await, Ok(vec![set(2)]));
+}
+
+pub(super) async fn a_commit_that_checks_the_set_fails_once_it_has_changed<W: TableWorld>(
+    world: &W,
+) {
+    let unchanged = |version: Option<u64>| Write::PoolsUnchanged(version.map(Version));
+    let mut kept = (10..).map(|version| keep(&set(version)));
+    let mut with = |check: Write| [kept.next().expect("endless"), check];
+    commit(world, &with(unchanged(None))).await;
+    conflicts(world, &with(unchanged(Some(0)))).await;
+    commit(world, &[new(&set(1))]).await;
+    conflicts(world, &with(unchanged(None))).await;
+    commit(world, &with(unchanged(Some(0)))).await;
+    commit(world, &[over(0, &set(2))]).await;
+    conflicts(world, &with(unchanged(Some(0)))).await;
+    commit(world, &with(unchanged(Some(1)))).await;
+    let read = world.table().pool_versions(&[10, 11, 12, 13, 14, 15]).await.expect("read");
+    let written: std::collections::BTreeSet<u64> = read.iter().map(|set| set.version).collect();
+    assert_eq!(written, [10, 13, 15].into());
 }

@@ -3,7 +3,7 @@
 use super::*;
 use muster_control::ports::{Instances, Jobs, Launches, Operations};
 use muster_domain::ids::Entity;
-use muster_domain::launch::trouble::{Trouble, TroubleScope};
+use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 
 pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     let table = world.table();

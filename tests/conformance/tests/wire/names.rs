@@ -9,8 +9,8 @@ use muster_cloud::{Millis, World};
 use muster_conformance::names::{BOOTS, CHECKS, NamesWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_domain::app::AppSettings;
+use muster_domain::ec2::Arch;
 use muster_domain::ids::Entity;
-use muster_domain::pool::Arch;
 use muster_github::{App, AppIdentity};
 use serde_json::json;
 

@@ -14,7 +14,12 @@ impl Stack {
     /// When the table cannot be read.
     pub async fn rows(&self) -> Result<Vec<Value>> {
         let items = self.aws.scan(self.env.get("INSTANCES_TABLE")?).await?;
-        let bodies = items.iter().map(|item| plain(&item["body"])).filter(Value::is_object);
+        // A machine's owner item contains the record as it was when the machine was bound.
+        let is_owner = |item: &&Value| {
+            item["name"]["S"].as_str().is_some_and(|name| name.starts_with("machine#"))
+        };
+        let records = items.iter().filter(|item| !is_owner(item));
+        let bodies = records.map(|item| plain(&item["body"])).filter(Value::is_object);
         let mut rows: Vec<Value> = bodies.filter(|body| body["state"].is_string()).collect();
         rows.sort_by_key(|row| row["created_at"].to_string());
         Ok(rows)

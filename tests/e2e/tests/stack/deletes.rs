@@ -172,7 +172,7 @@ async fn until_told(test: &Test, stack: &Stack, receiver: &str) -> Result<()> {
     ensure!(what == ["begun", "over"], "told {told:?}");
     test.shows(format!(
         "told once when it began: {}; and once when it was over",
-        id(&told[0]["sentence"])
+        id(&told[0]["message"])
     ));
     Ok(())
 }

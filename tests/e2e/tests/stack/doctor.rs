@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use self::faults::Bench;
 use self::rows::{ROWS, Row};
 
-/// Of a check: its id, how it ended, and its sentence.
+/// Of a check: the key of its finding or else its name, how it ended, and the message.
 type Told = (String, String, String);
 
 /// Every row is set alone, told, and taken back.
@@ -26,7 +26,7 @@ pub(super) async fn each_wrong_is_told(test: Test) -> Result<()> {
     let mut wrong = Vec::new();
     for row in ROWS {
         match told(&stack, &bench, row, &usual).await {
-            Ok(sentence) => test.shows(format!("{}: {sentence}", row.what)),
+            Ok(message) => test.shows(format!("{}: {message}", row.what)),
             Err(error) => wrong.push(format!("{}: {error:#}", row.what)),
         }
     }
@@ -48,16 +48,16 @@ async fn told(stack: &Stack, bench: &Bench, row: &Row, usual: &BTreeSet<Told>) -
     let (found, code) = found?;
     let new: Vec<&Told> = found.difference(usual).collect();
     let words = row.words.replace("STACK", &stack.name);
-    let is_told = |(id, level, sentence): &&&Told| {
-        id == row.check && level == row.level && sentence.contains(&words)
+    let is_told = |(key, level, message): &&&Told| {
+        key == row.check && level == row.level && message.contains(&words)
     };
-    let (_, _, sentence) = new
+    let (_, _, message) = new
         .iter()
         .find(is_told)
         .with_context(|| format!("no {} of {} with {words:?}: {new:#?}", row.level, row.check))?;
     let wanted = if row.level == "error" { 3 } else { 0 };
     ensure!(code == wanted, "it ended with {code}, and not {wanted}: {new:#?}");
-    Ok(sentence.clone())
+    Ok(message.clone())
 }
 
 async fn doctor(stack: &Stack) -> Result<(BTreeSet<Told>, i32)> {
@@ -68,8 +68,10 @@ async fn doctor(stack: &Stack) -> Result<(BTreeSet<Told>, i32)> {
     let checks = answer["checks"].as_array().context("no checks")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let told = checks.iter().filter(|check| check["level"] != "ok");
-    let told =
-        told.map(|check| (text(&check["id"]), text(&check["level"]), text(&check["sentence"])));
+    let told = told.map(|check| match &check["finding"] {
+        Value::Null => (text(&check["id"]), text(&check["level"]), text(&check["unknown"])),
+        one => (text(&one["key"]), text(&check["level"]), text(&one["message"])),
+    });
     Ok((told.collect(), said.code))
 }
 

@@ -77,7 +77,7 @@ pub(super) async fn gated(test: Test) -> Result<()> {
     wait_for("its approval to be awaited", 30, async || {
         let lines = stack.admin(&json!({ "action": "explain", "job": job.key })).await?;
         let told = lines["explanation"].to_string();
-        Ok(when(told.contains("waits for an approval at GitHub"), || told.clone()))
+        Ok(when(told.contains("waiting for an approval at GitHub"), || told.clone()))
     })
     .await?;
     // GitHub says `queued` first, so one machine may have come.

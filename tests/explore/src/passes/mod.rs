@@ -12,19 +12,18 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use muster_control::Settings;
-use muster_control::admin::{Admin, YamlError};
+use muster_control::admin::Admin;
 use muster_control::context::Context;
 use muster_control::ports::Write;
 use muster_control::reaps::reap::{Pass as ReapPass, Progress, Reap, Ticket};
 use muster_control::reaps::terminate;
 use muster_domain::ids::{MachineId, RunnerId};
 use muster_domain::instance::Instance;
-use muster_domain::observation::{
-    Deregistration, MachineSeen, ProviderError, RunnerSeen, Termination,
-};
+use muster_domain::observation::{Deregistration, MachineSeen, RunnerSeen, Termination};
+use muster_domain::provider::ProviderError;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::ports::Replayed;
 
@@ -214,11 +213,10 @@ async fn reap(
     let context = Context::new(ports, ports, ports, ports, settings);
     let reap = Reap { context, deletes_off: false };
     // An error ends the invocation, and its message comes again: a pass may begin at any time.
-    let pass = match (what, row.machine()) {
-        (Some(what), Some(machine)) => reap.machine_changed(machine, what, None, &TICKET).await,
-        _ => Ok(Some(ReapPass::new(row.name.clone(), TICKET))),
+    let mut pass = match (what, row.machine()) {
+        (Some(what), Some(_)) => ReapPass::of_event(row.name.clone(), TICKET, what, None),
+        _ => ReapPass::new(row.name.clone(), TICKET),
     };
-    let Ok(Some(mut pass)) = pass else { return };
     while let Ok(Progress::Terminates(machine)) = reap.advance(&mut pass, at).await {
         let mut answers = terminate::all(ports, [machine.clone()].into(), at).await;
         pass.terminated(answers.remove(&machine).expect("the machine's answer"));
@@ -226,10 +224,9 @@ async fn reap(
 }
 
 async fn order(ports: &Replayed<'_>, flags: Flags, row: &Instance, at: Time, settings: &Settings) {
-    let yaml = |_: &str| -> Result<Value, YamlError> { unreachable!("no pool file is applied") };
-    let admin = Admin { context: Context::new(ports, ports, ports, ports, settings), yaml };
+    let admin = Admin { context: Context::new(ports, ports, ports, ports, settings) };
     let request = json!({
-        "version": muster_control::admin::VERSION,
+        "version": muster_api::VERSION,
         "action": "delete",
         "name": row.name,
         "by": "operator",

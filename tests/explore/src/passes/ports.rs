@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
 
-use muster_control::hidden::Hidden;
 use muster_control::ports::{
     AppCredentials, AppSetup, Catalogue, Compute, ConversionError, Directory, Github, HookAttempt,
     HookError, IdentityError, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page, Queue,
@@ -17,16 +16,18 @@ use muster_control::ports::{
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
-use muster_domain::ec2::Make;
+use muster_domain::ec2::{LaunchError, Make};
+use muster_domain::hidden::Hidden;
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
 use muster_domain::inquiry::Place;
 use muster_domain::instance::Instance;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
-use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
+use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen};
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
 };
+use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::DeliveryPage;
 use muster_domain::stored::Stored;
 use muster_domain::time::Seconds;

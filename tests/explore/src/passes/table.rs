@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_control::notices::Notices;
 use muster_control::ports::{
-    CommitError, Instances, JobGroup, Jobs, LaunchConditions, Launches, Operations, Page,
+    Bound, CommitError, Instances, JobGroup, Jobs, LaunchConditions, Launches, Operations, Page,
     ReadError, Table, Usage, Write,
 };
 use muster_domain::audit::Audit;
@@ -13,7 +13,7 @@ use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{Groups, Instance};
 use muster_domain::job::Job;
 use muster_domain::launch::Launch;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
@@ -50,6 +50,10 @@ impl Instances for Replayed<'_> {
     async fn instances(&self, _: &[InstanceName]) -> Read<Vec<Stored<Instance>>> {
         unreachable!("a pass reads its own row")
     }
+    async fn bound_to(&self, _: &MachineId) -> Read<Option<Bound>> {
+        unreachable!("no machine asks")
+    }
+
     async fn owner_of(&self, _: &MachineId) -> Read<Option<InstanceName>> {
         Ok(Some(self.name()))
     }

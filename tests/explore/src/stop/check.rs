@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use muster_domain::instance::Instance;
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use muster_domain::stored::Stored;
 use muster_domain::time::Seconds;
 

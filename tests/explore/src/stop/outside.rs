@@ -3,8 +3,8 @@
 
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::{RunnerId, runner_name};
-use muster_domain::instance::ErrorDetail;
-use muster_domain::observation::{Deregistration, Machine, ProviderError, RunnerSeen, Termination};
+use muster_domain::observation::{Deregistration, Machine, RunnerSeen, Termination};
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 
 use super::state::{State, Vm, bit};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use muster_cloud::ec2::Ec2Error;
-use muster_domain::ec2::{ErrorClass, Market};
+use muster_domain::ec2::{ErrorClass, LaunchError, Market};
 use muster_domain::ids::LaunchId;
-use muster_domain::instance::ErrorDetail as Told;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
+use muster_domain::provider::ErrorDetail as Told;
 
 use super::bucket::Call;
 use super::{Ec2, Scripted, words};

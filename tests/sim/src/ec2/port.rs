@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_cloud::ec2::{DescribeRequest, Described, InstancePage};
 use muster_control::ports::{Compute, ListedMachine, Page, Refusal, ShownMachine};
-use muster_domain::ec2::Make;
+use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::plan::STACK_TAG;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Machine as Shown, MachineSeen, ProviderError};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
+use muster_domain::observation::{Machine as Shown, MachineSeen};
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
 use super::bucket::Call;
@@ -167,6 +168,9 @@ impl Compute for Door {
         }
         self.call(|world| {
             let answer = world.launch(id, request);
+            let is_refused = answer.as_ref().map_or(true, |answer| answer.machines.is_empty());
+            let places = |request: &LaunchRequest| format!("{:?}", request.overrides);
+            world.note_answer(|| format!("{:?} {}", request.market, places(request)), is_refused);
             world.narrate(|| {
                 format!("CreateFleet {id} x{}: {}", request.capacity, launched(&answer))
             });
@@ -243,6 +247,9 @@ impl Compute for Door {
         self.call(|world| {
             world.calls.terminates += 1;
             let answer = world.terminate(machines);
+            for machine in machines {
+                world.note_answer(|| format!("terminate {machine}"), answer.is_err());
+            }
             world.narrate(|| {
                 let ids: Vec<&str> = machines.iter().map(MachineId::as_str).collect();
                 format!("TerminateInstances {}: {}", ids.join(", "), terminated(&answer))

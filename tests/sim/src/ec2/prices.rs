@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_cloud::ec2::prices;
 use muster_control::ports::{PriceList, SpotPrices};
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 
 use super::ZONES;
 use crate::door::Door;

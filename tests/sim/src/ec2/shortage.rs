@@ -2,9 +2,9 @@
 //! is wrong.
 
 use muster_cloud::ec2::CapacityRule;
-use muster_domain::ec2::{Bucket, Market, Override};
+use muster_domain::ec2::{Bucket, LaunchError, Market, Override};
 use muster_domain::ids::{LaunchId, PoolName};
-use muster_domain::launch::{LaunchError, LaunchRequest};
+use muster_domain::launch::LaunchRequest;
 
 use super::launch::refused;
 use super::{SUBNETS, Scripted};

@@ -6,8 +6,8 @@ use muster_cloud::Ids;
 use muster_cloud::ec2::Ec2Error;
 use muster_control::ports::Refusal;
 use muster_domain::ids::MachineId;
-use muster_domain::instance::ErrorDetail;
 use muster_domain::observation::{Machine as Shown, Termination};
+use muster_domain::provider::ErrorDetail;
 
 use super::bucket::Call;
 use super::port::KEPT;

@@ -8,10 +8,10 @@ use muster_cloud::ec2::{
     Override as Ec2Override, STACK_TAG, TemplateRef,
 };
 use muster_domain::ec2::classify::{classify, classify_part};
-use muster_domain::ec2::{ErrorClass, Make, Market, Override, StateReason};
+use muster_domain::ec2::{ErrorClass, LaunchError, Make, Market, Override, StateReason};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::plan::LAUNCH_TAG;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::observation::{Machine as Shown, MachineSeen};
 use muster_domain::time::Time;
 

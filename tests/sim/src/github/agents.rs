@@ -1,7 +1,7 @@
 //! Runner processes, and what GitHub says of them.
 
 use muster_domain::agent::AgentDownload;
-use muster_domain::pool::Arch;
+use muster_domain::ec2::Arch;
 
 use super::id_of;
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};

@@ -9,9 +9,9 @@ use muster_control::ports::{
 use muster_domain::agent::AgentDownload;
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::Place;
-use muster_domain::instance::ErrorDetail as Told;
 use muster_domain::job::JobEvent;
-use muster_domain::observation::{Deregistration, ProviderError, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunnerSeen};
+use muster_domain::provider::{ErrorDetail as Told, ProviderError};
 use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::Time;
 
@@ -120,6 +120,7 @@ impl World {
         let super::Github { truth, ids, .. } = &mut self.github;
         let made = truth.generate_jit(ids, &scope, &request, self.now).map(|runner| runner.id);
         let id = made.map_err(|error| self.configuration_refused(&error))?;
+        self.note_configuration();
         if self.strikes(Fault::RunnerBarred) {
             self.github.truth.bar_runner(id);
         }
@@ -315,6 +316,7 @@ impl Door {
             Err(ProviderError::RateLimited(_)) => CallOutcome::Limited,
         };
         let mut world = self.sim.world.borrow_mut();
+        world.note_answer(|| format!("runner {about}"), busy.is_err());
         let ended = Ended { caller: world.current, at: world.now, how };
         world.github.note_outcome(about, ended);
     }
@@ -340,6 +342,9 @@ impl Github for Door {
         self.token(registrar).await.map_err(JitError::ProviderError)?;
         self.call(|world| {
             let answer = world.configure(registrar, name, labels, group);
+            // Each attempt has another name, which begins with the instance's.
+            let instance = name.rsplit_once('-').map_or(name, |(instance, _)| instance);
+            world.note_answer(|| format!("configure {instance}"), answer.is_err());
             world.narrate(|| {
                 let what = match &answer {
                     Ok(config) => format!("runner {}", config.runner),
@@ -409,7 +414,9 @@ impl Github for Door {
     ) -> Result<Option<JobSeen>, ProviderError> {
         self.token(registrar).await?;
         self.call(|world| {
-            world.ask_github(registrar, "get-job")?;
+            let asked = world.ask_github(registrar, "get-job");
+            world.note_answer(|| format!("job {number}"), asked.is_err());
+            asked?;
             let seen = world.job_seen(repository, number);
             world.narrate(|| {
                 let status = seen.as_ref().map(|job| format!("{:?}", job.status));
@@ -456,7 +463,9 @@ impl Github for Door {
         let registrar = &Registrar { entity, installation };
         self.token(registrar).await?;
         self.call(|world| {
-            world.ask_github(registrar, "list-runs")?;
+            let asked = world.ask_github(registrar, "list-runs");
+            world.note_answer(|| format!("list-runs {repository}"), asked.is_err());
+            asked?;
             let jobs = world.queued_in(repository.as_str());
             // The query of a repository in turn is only told where it finds something.
             let is_new = |job: &JobEvent| !world.tables.jobs.contains_key(&job.key);
@@ -512,7 +521,9 @@ impl Github for Door {
         cursor: Option<&str>,
     ) -> Result<Option<DeliveryPage>, ProviderError> {
         self.call(|world| {
-            world.github_answers("list-deliveries")?;
+            let asked = world.github_answers("list-deliveries");
+            world.note_answer(|| "list-deliveries".to_owned(), asked.is_err());
+            asked?;
             Ok(world.deliveries(cursor))
         })
         .await

@@ -7,11 +7,12 @@ use muster_control::ports::{
     Registrar, RepositoryPage, RunSeen, ShownMachine,
 };
 use muster_domain::agent::AgentDownload;
-use muster_domain::ec2::Make;
+use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::inquiry::Place;
-use muster_domain::launch::{LaunchAnswer, LaunchError, LaunchRequest};
-use muster_domain::observation::{Deregistration, Machine, MachineSeen, ProviderError, RunnerSeen};
+use muster_domain::launch::{LaunchAnswer, LaunchRequest};
+use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen};
+use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::DeliveryPage;
 
 use super::PeerPolicy;

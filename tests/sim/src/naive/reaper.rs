@@ -7,7 +7,8 @@ use muster_domain::ids::{MachineId, RunnerId};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::JobStatus;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
-use muster_domain::observation::{Deregistration, Machine, ProviderError, RunnerSeen};
+use muster_domain::observation::{Deregistration, Machine, RunnerSeen};
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Seconds;
 use serde_json::Value;
 

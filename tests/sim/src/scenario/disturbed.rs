@@ -10,6 +10,7 @@ use super::{Scenario, commands};
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
 use crate::fault::FaultRates;
 use crate::run;
+use crate::summary::Summary;
 use crate::world::World;
 
 /// What befalls a call of a function.
@@ -69,24 +70,33 @@ impl Disturbed {
 /// # Errors
 /// The rule that breaks all the same.
 pub fn calls_of(text: &str) -> Result<usize, Box<Broken>> {
-    disturb(text, &[], true)
+    disturb(text, &[], true).map(|(calls, _)| calls)
+}
+
+/// The outcome of a story where nothing goes wrong, once it has come to rest as a disturbed one
+/// does.
+///
+/// # Errors
+/// The rule that breaks all the same.
+pub fn undisturbed(text: &str) -> Result<Summary, Box<Broken>> {
+    disturb(text, &[], true).map(|(_, outcome)| outcome)
 }
 
 /// Tells a scenario with each call of its functions disturbed in each way; `calls` of them in each
-/// telling, so that two are every pair. `watch` is told, after each, how often that was so far.
-/// Answers how often it was in all.
+/// telling, so that two are every pair. `watch` gets, after each, how often that was so far, what
+/// went wrong, and the outcome. Answers how often it was in all.
 ///
 /// # Errors
 /// The first telling that broke a rule.
 pub fn disturb_each(
     text: &str,
     calls: usize,
-    mut watch: impl FnMut(usize),
+    mut watch: impl FnMut(usize, &[Disturbance], &Summary),
 ) -> Result<usize, Box<Broken>> {
     let mut told = 0;
-    let mut count = || {
+    let mut count = |disturbances: &[Disturbance], outcome: &Summary| {
         told += 1;
-        watch(told);
+        watch(told, disturbances, outcome);
     };
     disturb_after(text, &mut Vec::new(), calls, &mut count)?;
     Ok(told)
@@ -97,18 +107,18 @@ fn disturb_after(
     text: &str,
     so_far: &mut Vec<Disturbance>,
     calls: usize,
-    count: &mut impl FnMut(),
+    count: &mut impl FnMut(&[Disturbance], &Summary),
 ) -> Result<(), Box<Broken>> {
     let first = so_far.last().map_or(0, |last| last.call + 1);
     for call in first.. {
         for way in WAYS {
             so_far.push(Disturbance { call, way });
             // One that breaks a rule is told once more, with its trace.
-            let made = disturb(text, so_far, false)
+            let (made, outcome) = disturb(text, so_far, false)
                 .map_err(|broken| disturb(text, so_far, true).err().unwrap_or(broken))?;
             let is_beyond = made <= call;
             if !is_beyond {
-                count();
+                count(so_far, &outcome);
                 if calls > 1 {
                     disturb_after(text, so_far, calls - 1, count)?;
                 }
@@ -123,12 +133,12 @@ fn disturb_after(
 }
 
 /// Tells a scenario with these calls disturbed, and goes on until nothing is left of anything.
-/// Answers how many calls its functions had made by the end of the story.
+/// Answers how many calls its functions had made by the end of the story, and the outcome.
 fn disturb(
     text: &str,
     disturbances: &[Disturbance],
     is_traced: bool,
-) -> Result<usize, Box<Broken>> {
+) -> Result<(usize, Summary), Box<Broken>> {
     let disturbed = Disturbed { disturbances: disturbances.to_vec(), made: 0, is_traced };
     let mut scenario = Scenario { disturbed: Some(disturbed), ..Scenario::under(None) };
     for order in text.lines().flat_map(commands) {
@@ -144,7 +154,7 @@ fn disturb(
     scenario.change(|world| {
         world.look_for_leftovers();
         match world.violation.take() {
-            None => Ok(made),
+            None => Ok((made, Summary::of(world))),
             Some(violation) => Err(Box::new(Broken {
                 disturbances: disturbances.to_vec(),
                 what: format!("{} broken: {}", violation.rule, violation.what),

@@ -24,9 +24,10 @@ use crate::executor::Executor;
 use crate::fault::FaultRates;
 use crate::naive::PeerPolicy;
 use crate::schedule::STACK;
+use crate::summary::Summary;
 use crate::world::{CloudConfig, World};
 
-pub use self::disturbed::{Broken, Disturbance, calls_of, disturb_each};
+pub use self::disturbed::{Broken, Disturbance, calls_of, disturb_each, undisturbed};
 pub(crate) use self::disturbed::{Disturbed, Way};
 pub use self::stage::Stage;
 pub use self::timeline::render;
@@ -46,12 +47,13 @@ pub struct Scenario {
     disturbed: Option<Disturbed>,
 }
 
-/// Tells a scenario, under our passes or under a peer's policy.
+/// Tells a scenario, under our passes or under a peer's policy. Returns its timeline and its
+/// outcome.
 ///
 /// # Errors
 /// The line at fault and what is wrong with it: a word that is not known, or an expectation that
 /// failed.
-pub fn tell(text: &str, naive: Option<PeerPolicy>) -> Result<String, String> {
+pub fn tell(text: &str, naive: Option<PeerPolicy>) -> Result<(String, Summary), String> {
     let mut scenario = Scenario::under(naive);
     for (number, line) in (1..).zip(text.lines()) {
         for command in commands(line) {
@@ -61,7 +63,8 @@ pub fn tell(text: &str, naive: Option<PeerPolicy>) -> Result<String, String> {
             })?;
         }
     }
-    Ok(render(&scenario))
+    let outcome = scenario.change(Summary::of);
+    Ok((render(&scenario), outcome))
 }
 
 /// What a policy must break in a scenario, as its line `naive POLICY breaks …` says.

@@ -4,6 +4,7 @@ use super::{Scenario, commands, render};
 use crate::agenda::Millis;
 use crate::fault::FaultRates;
 use crate::run;
+use crate::summary::Summary;
 use crate::world::World;
 
 /// A scenario while a test tells it.
@@ -36,6 +37,11 @@ impl Stage {
     #[must_use]
     pub fn timeline(&self) -> String {
         render(&self.0)
+    }
+
+    /// The outcome so far.
+    pub fn outcome(&mut self) -> Summary {
+        self.change(Summary::of)
     }
 
     /// Looks at the world, or changes it.

@@ -14,7 +14,7 @@ use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
 use muster_domain::job::{Job, JobStatus};
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
@@ -48,6 +48,8 @@ pub struct Tables {
     pub broken: BTreeSet<String>,
     /// `machine#i-…`: who owns a machine.
     pub owners: BTreeMap<MachineId, InstanceName>,
+    /// Their records as the bind has written them.
+    pub bound: BTreeMap<MachineId, Stored<Instance>>,
     /// Jobs.
     pub jobs: BTreeMap<JobKey, Rc<Stored<Job>>>,
     /// Launches.
@@ -144,7 +146,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::Inquiries(_) => Item::Inquiries,
         Write::Redeliveries(_) => Item::Redeliveries,
         Write::Notices(_) => Item::Notices,
-        Write::Pools(_) => Item::Pools,
+        Write::Pools(_) | Write::PoolsUnchanged(_) => Item::Pools,
         Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
         Write::PoolsVersionGone(version) => Item::PoolsVersion(*version),
         Write::Audit(_) => Item::Audit(number),
@@ -163,6 +165,7 @@ impl Tables {
             unreadable: BTreeSet::new(),
             broken: BTreeSet::new(),
             owners: BTreeMap::new(),
+            bound: BTreeMap::new(),
             jobs: BTreeMap::new(),
             launches: BTreeMap::new(),
             capacities: BTreeMap::new(),
@@ -253,6 +256,7 @@ impl Tables {
             Write::Pools(next) => is_replaced(self.pools.as_ref(), next),
             Write::Prices(next) => is_replaced(self.prices.as_ref(), next),
             Write::PoolsVersion(set) => !self.pool_versions.contains_key(&set.version),
+            Write::PoolsUnchanged(version) => self.pools.as_ref().map(Stored::version) == *version,
             Write::OrphanGone(_)
             | Write::PoolsVersionGone(_)
             | Write::Audit(_)
@@ -308,9 +312,15 @@ impl Tables {
                 }
                 Write::BindMachine { machine, instance } => {
                     self.owners.insert(machine.clone(), instance.clone());
+                    let bound = writes.iter().find_map(|write| match write {
+                        Write::Instance(next) if next.name == *instance => Some(written(next)),
+                        _ => None,
+                    });
+                    self.bound.extend(bound.map(|bound| (machine.clone(), bound)));
                 }
                 Write::Orphan(next) => {
                     let (machine, next) = (next.machine.clone(), written(next));
+                    self.broken.remove(&format!("orphan#{machine}"));
                     self.orphans.insert(machine.clone(), next.clone());
                     self.index.enter(now, delay(), Entry::Orphan(machine, Some(next)));
                 }
@@ -322,9 +332,18 @@ impl Tables {
                     self.broken.remove("cooldowns");
                     self.cooldowns = Some(written(next));
                 }
-                Write::Inquiries(next) => self.inquiries = Some(written(next)),
-                Write::Redeliveries(next) => self.redeliveries = Some(written(next)),
-                Write::Notices(next) => self.notices = Some(written(next)),
+                Write::Inquiries(next) => {
+                    self.broken.remove("inquiries");
+                    self.inquiries = Some(written(next));
+                }
+                Write::Redeliveries(next) => {
+                    self.broken.remove("redeliveries");
+                    self.redeliveries = Some(written(next));
+                }
+                Write::Notices(next) => {
+                    self.broken.remove("notices");
+                    self.notices = Some(written(next));
+                }
                 Write::Pools(next) => {
                     self.broken.remove("pools");
                     self.index.know(&next.pools);
@@ -333,6 +352,7 @@ impl Tables {
                 Write::PoolsVersion(set) => {
                     self.pool_versions.insert(set.version, PoolSet::clone(set));
                 }
+                Write::PoolsUnchanged(_) => {}
                 Write::PoolsVersionGone(version) => drop(self.pool_versions.remove(version)),
                 Write::OrphanGone(machine) => {
                     self.orphans.remove(machine);
@@ -348,6 +368,7 @@ impl Tables {
                     self.days.insert((part.date, part.part), PartOfDay::clone(part));
                 }
                 Write::Prices(next) => {
+                    self.broken.remove("prices");
                     self.prices_by_hour.insert(next.at, next.next().clone());
                     self.prices = Some(written(next));
                 }
@@ -487,6 +508,7 @@ impl World {
         self.calls.commits += 1;
         self.before_commit(writes);
         self.narrate_commit(writes);
+        self.note_leases(writes);
         let longest = self.longest_delay();
         let (now, rng) = (self.now, &mut self.rng);
         let delay = || if longest == 0 { 0 } else { rng.between(0, longest) };
@@ -535,7 +557,10 @@ impl World {
             Expiring::Instance(name) => {
                 let gone = self.tables.instances.remove(name);
                 let machine = gone.as_ref().and_then(|gone| gone.machine());
-                machine.map(|machine| self.tables.owners.remove(machine));
+                if let Some(machine) = machine {
+                    self.tables.owners.remove(machine);
+                    self.tables.bound.remove(machine);
+                }
             }
             Expiring::Job(key) => drop(self.tables.jobs.remove(key)),
             Expiring::Launch(id) => drop(self.tables.launches.remove(id)),

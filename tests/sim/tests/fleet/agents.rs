@@ -8,8 +8,8 @@ use muster_conformance::records;
 use muster_control::context::Context;
 use muster_control::runner_api::RunnerApi;
 use muster_domain::agent::{AgentDownload, AgentInUse, AgentOffer, AgentReport, AgentVersion};
+use muster_domain::ec2::Arch;
 use muster_domain::instance::Ages;
-use muster_domain::pool::Arch;
 use muster_domain::time::Seconds;
 use muster_sim::schedule;
 
@@ -27,7 +27,7 @@ fn a_machine_takes_what_github_lists_from_its_pools_mirror() {
     let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
     let ask = |version: Option<AgentVersion>, second| {
         let context = Context::new(door, door, door, door, settings);
-        let pass = RunnerApi { context, owner: booting.name.clone(), role: None };
+        let pass = RunnerApi { context, owner: booting.name.clone().into(), role: None };
         let now = door.now() + Seconds(second);
         let report = AgentReport { arch: Arch::X64, version };
         bench.drive(pass.configure(Some(report), Ages::default(), now)).map(|config| config.agent)
@@ -48,7 +48,10 @@ fn a_machine_takes_what_github_lists_from_its_pools_mirror() {
     let row = bench.change(|world| world.tables.instances[&booting.name].record().clone());
     assert_eq!(row.runner.agent, Some(AgentInUse { version: NEWEST, is_newest: true }));
     let told: Vec<&str> = row.events.iter().map(|event| &*event.what).collect();
-    assert!(told.contains(&"its image's agent 2.332.0 is too old: it takes 2.336.0"), "{told:?}");
+    assert!(
+        told.contains(&"its image's agent 2.332.0 is too old: it installs 2.336.0"),
+        "{told:?}"
+    );
     let known = bench.change(|world| world.tables.cooldowns.clone()).expect("a record");
     assert_eq!(known.agents.newest(), Some(NEWEST));
     assert_eq!(known.agents.images[&booting.pool], NEWEST);

@@ -146,7 +146,7 @@ fn waits_waste_and_money_ring_when_they_are_there_and_not_before() {
     let dead = Behaviour { never_boots: true, ..well() };
     let [_, in_vain, spent] = rang(&told(60, (40, 10), dead));
     assert!(within(in_vain, 60) && spent.is_none(), "{in_vain:?}, {spent:?}");
-    let [waited, in_vain, spent] = rang(&told(90, (80, 30), well()));
+    let [waited, in_vain, spent] = rang(&told(95, (80, 30), well()));
     assert!(within(spent, 30) && waited.is_none() && in_vain.is_none(), "{spent:?}, {waited:?}");
 }
 

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use muster_api::answers::Severity;
 use muster_control::Settings;
-use muster_control::admin::answers::Severity;
-use muster_control::admin::{Admin, YamlError, wanted};
+use muster_control::admin::{Admin, known_findings};
 use muster_control::app_watch::AppWatch;
-use muster_control::causes::Cause;
 use muster_control::context::Context;
 use muster_control::ports::Jobs as _;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation, KeyProblem};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool_file::Group;
 use muster_domain::stored;
+use muster_domain::text::sentence;
 use muster_domain::time::Seconds;
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
@@ -37,9 +37,8 @@ fn serving_all(bench: &Bench) -> Settings {
 /// Asks a stack that serves public repositories of whoever has installed the App.
 fn status(bench: &Bench, github: bool) -> Value {
     let door = &bench.door;
-    let yaml = |text: &str| Err(YamlError(Cause::new(text)));
     let settings = serving_all(bench);
-    let pass = Admin { context: Context::new(door, door, door, door, &settings), yaml };
+    let pass = Admin { context: Context::new(door, door, door, door, &settings) };
     let request = json!({ "version": 1, "action": "status", "github": github });
     json!(bench.drive(pass.answer(request, door.now())))
 }
@@ -83,7 +82,7 @@ const ROWS: &[Row] = &[
             let why = KeyProblem::Unset.sentence("muster/app-key");
             world.app.app = Err(AppProblem::NoKey(why));
         },
-        "the App's key was never put into secret muster/app-key; put it in with: jq ",
+        "the App's key was never stored in secret muster/app-key; set it with: jq ",
         "--secret-id muster/app-key --secret-string file:///dev/stdin",
     ),
     (
@@ -93,7 +92,8 @@ const ROWS: &[Row] = &[
             let why = KeyProblem::BarePem.sentence("muster/app-key");
             world.app.app = Err(AppProblem::BadKey(why));
         },
-        "secret muster/app-key holds a private key alone; it must be JSON that says whose it is",
+        "secret muster/app-key contains only a private key; it must be JSON that includes the \
+         App's ID",
         "--secret-string file:///dev/stdin",
     ),
     (
@@ -107,7 +107,8 @@ const ROWS: &[Row] = &[
         "clocks",
         "clock",
         |world| world.app.app = Err(AppProblem::Refused { app: "4242".to_owned(), ahead: -75 }),
-        "the clocks of AWS and GitHub are 75 s apart, so GitHub takes no token of the App: try again",
+        "the clocks of AWS and GitHub are 75 s apart, so GitHub rejects the App's tokens: try \
+         again",
         "(NTP)",
     ),
     (
@@ -132,24 +133,24 @@ const ROWS: &[Row] = &[
         "waiting jobs cannot be looked up",
     ),
     (
-        "installed nowhere",
+        "not installed anywhere",
         "installed",
         |world| world.app.installations = Ok(Vec::new()),
-        "the App is installed nowhere, so GitHub tells of no job: install it at ",
+        "the App is not installed anywhere, so GitHub sends no job events: install it at ",
         "https://github.com/apps/muster-acme/installations/new",
     ),
     (
         "suspended",
         "suspended",
         |world| acme(world).suspended_at = Some("2026-11-24T08:00:00Z".parse().expect("a time")),
-        "acme suspended the App at 2026-11-24T08:00:00.000Z, so GitHub tells of no job there",
+        "account acme suspended the App at 2026-11-24 08:00:00, so GitHub sends no job events for it",
         "https://github.com/organizations/acme/settings/installations/77",
     ),
     (
         "a permission that was added later",
         "accepted",
         |world| drop(acme(world).permissions.remove("organization_self_hosted_runners")),
-        "acme has not accepted the App's new permission \"Self-hosted runners\": accept it at ",
+        "account acme has not accepted the App's new permission \"Self-hosted runners\": accept it at ",
         "https://github.com/organizations/acme/settings/installations/77",
     ),
     (
@@ -158,14 +159,15 @@ const ROWS: &[Row] = &[
         |world| {
             acme(world).permissions.insert("administration".to_owned(), "read".to_owned());
         },
-        "acme has not accepted the App's new permission \"Administration\": accept it at ",
+        "account acme has not accepted the App's new permission \"Administration\": accept it at ",
         "https://github.com/organizations/acme/settings/installations/77",
     ),
     (
         "no webhook",
         "hook",
         |world| hook(world).url = String::new(),
-        "the App has no webhook: in its settings (General, Webhook) tick Active and give the URL ",
+        "the App has no webhook: in its settings (General, Webhook) tick Active and set the URL \
+         to ",
         OWN,
     ),
     (
@@ -211,15 +213,16 @@ const ROWS: &[Row] = &[
         "503",
         "deliveries",
         |world| answered(world, Some(503), 202),
-        "2 of GitHub's last 3 deliveries were answered 503, the newest among them: see why with: ",
+        "2 of GitHub's last 3 deliveries were answered 503, the newest among them: find out why \
+         with: ",
         "aws logs tail /aws/lambda/muster-webhook --since 1h",
     ),
     (
         "no connection",
         "deliveries",
         |world| answered(world, None, 202),
-        "2 of GitHub's last 3 deliveries met no connection, the newest among them: ",
-        "see to the URL of the webhook in the App's settings",
+        "2 of GitHub's last 3 deliveries got no connection, the newest among them: ",
+        "check the URL of the webhook in the App's settings",
     ),
     (
         "a group without public repositories",
@@ -232,8 +235,9 @@ const ROWS: &[Row] = &[
         "a group of some workflows",
         "group-workflows",
         |world| group(world, |group| group.restricted_to_workflows = true),
-        "runner group \"Default\" of acme takes selected workflows alone, and pool small serves any",
-        "see to the group's settings",
+        "runner group \"Default\" of acme accepts only selected workflows, but pool small serves \
+         any",
+        "check the group's settings",
     ),
 ];
 
@@ -243,19 +247,31 @@ fn each_mistake_at_github_is_a_sentence_with_its_remedy() {
     for (name, check, change, begins, ends) in ROWS {
         let bench = Bench::new();
         bench.change(change);
-        let shown = status(&bench, true)["app"].clone();
-        let lacks: Vec<&str> =
-            shown["lacks"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+        let shown = of_app(&status(&bench, true));
+        let begins = sentence(begins);
         // Nobody refuses what he was not asked.
         let is_told = |told: &str| {
-            told.starts_with(begins) && told.ends_with(ends) && !told.contains("GitHub refuses")
+            told.starts_with(begins.trim_end_matches('.'))
+                && told.trim_end_matches('.').ends_with(ends.trim_end_matches('.'))
+                && !told.contains("GitHub refuses")
         };
-        let is_named = shown["unknown"] == json!([]) && shown["checks"] == json!([check]);
-        if !is_named || !matches!(lacks[..], [told] if is_told(told)) {
+        let is_found = |one: &Value| {
+            one["key"] == format!("app-{check}")
+                && one["severity"] == "error"
+                && one["message"].as_str().is_some_and(is_told)
+        };
+        if !matches!(&shown[..], [one] if is_found(one)) {
             wrong.push((name, shown));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The findings about the App.
+fn of_app(answer: &Value) -> Vec<Value> {
+    let all = answer["findings"].as_array().expect("a list").iter();
+    let is_of_app = |one: &&Value| one["key"].as_str().is_some_and(|key| key.starts_with("app-"));
+    all.filter(is_of_app).cloned().collect()
 }
 
 /// What the scheduled check has recorded by this minute, as notifications and the overview see it.
@@ -265,8 +281,8 @@ fn recorded(bench: &Bench, minute: u32) -> Vec<(String, Severity)> {
     let context = Context::new(door, door, door, door, &settings);
     let now = door.now() + Seconds(60 * minute);
     bench.drive(AppWatch { context }.check(now)).expect("recorded");
-    let wants = bench.drive(wanted(context, now)).expect("read");
-    wants.into_iter().map(|want| (want.key, want.severity)).collect()
+    let findings = bench.drive(known_findings(context, now)).expect("read");
+    findings.into_iter().map(|one| (one.key, one.severity)).collect()
 }
 
 /// Every problem of the App reaches those who do not ask GitHub, and stays there while GitHub does
@@ -289,7 +305,7 @@ fn each_problem_of_the_app_is_reported_until_it_is_fixed() {
         if let Some(change) = change {
             bench.change(change);
         }
-        let expected = vec![(format!("app:{check}"), Severity::Error)];
+        let expected = vec![(format!("app-{check}"), Severity::Error)];
         // A failed delivery may be a restart of the function: it must last.
         let is_late = check == "deliveries";
         assert_eq!(recorded(&bench, 0), if is_late { vec![] } else { expected.clone() }, "{name}");
@@ -344,7 +360,7 @@ fn a_short_silence_of_github_is_not_reported_and_checks_are_two_minutes_apart() 
     });
     assert_eq!((recorded(&bench, 2), asked(&bench)), (vec![], 10));
     assert_eq!(recorded(&bench, 4), vec![]);
-    let long = vec![("app:not-known".to_owned(), Severity::Warning)];
+    let long = vec![("app-unknown".to_owned(), Severity::Warning)];
     assert_eq!(recorded(&bench, 7), long);
     bench.change(|world| world.windows.clear());
     assert_eq!(recorded(&bench, 9), vec![]);
@@ -396,17 +412,17 @@ fn nothing_is_said_of_what_is_right() {
     for (name, change) in rows {
         let bench = Bench::new();
         bench.change(change);
-        assert_eq!(status(&bench, true)["app"], json!({ "lacks": [], "unknown": [] }), "{name}");
+        assert_eq!(of_app(&status(&bench, true)), Vec::<Value>::new(), "{name}");
     }
 }
 
 #[test]
 fn a_pool_of_somebody_who_has_not_installed_the_app_is_told() {
     let bench = Bench::new().belonging_to("Elsewhere/web");
-    let shown = status(&bench, true)["app"].clone();
-    assert_eq!(shown["checks"], json!(["installed-for-pool"]));
-    let told = shown["lacks"][0].as_str().expect("a sentence").to_owned();
-    let begins = "pool small registers at Elsewhere/web, where the App is not installed: ";
+    let shown = of_app(&status(&bench, true));
+    assert_eq!((shown.len(), &shown[0]["key"]), (1, &json!("app-installed-for-pool")));
+    let told = shown[0]["message"].as_str().expect("a sentence");
+    let begins = "Pool small registers at Elsewhere/web, where the App is not installed: ";
     assert!(told.starts_with(begins), "{told}");
 }
 
@@ -415,14 +431,15 @@ fn a_pool_of_somebody_who_has_not_installed_the_app_is_told() {
 fn what_github_does_not_say_is_unknown() {
     let bench = Bench::new();
     let asked = |bench: &Bench| bench.change(|world| world.calls.github);
-    assert_eq!((&status(&bench, false)["app"], asked(&bench)), (&Value::Null, 0));
+    assert_eq!((&status(&bench, false)["app_checked_at"], asked(&bench)), (&Value::Null, 0));
     bench.change(|world| {
         let (fault, from) = (Fault::OutageGithub, world.now);
         world.windows.push(Window { fault, from, until: Millis::MAX });
     });
     let told = status(&bench, true);
     assert!(told["pools"].is_array(), "{told}");
-    let shown = json!(["GitHub gives no answer to get-app: simulated (502); try again"]);
-    assert_eq!(told["app"], json!({ "lacks": [], "unknown": shown }));
+    let [shown] = &of_app(&told)[..] else { panic!("{told}") };
+    let why = "GitHub did not answer get-app: simulated (502); try again.";
+    assert_eq!((&shown["key"], &shown["message"]), (&json!("app-unknown"), &json!(why)));
     assert_eq!(asked(&bench), 4, "no group is asked for");
 }

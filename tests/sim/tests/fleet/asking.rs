@@ -1,11 +1,11 @@
 //! Who asks GitHub again after it has refused the runners of a pool, and how often.
 
 use muster_domain::ids::PoolName;
-use muster_domain::instance::ErrorDetail;
 use muster_domain::job::{JobEvent, JobStatus, fold};
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
+use muster_domain::provider::ErrorDetail;
 use muster_domain::stored::{Change, Stored, Version};
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::{Seconds, Time};

@@ -29,12 +29,13 @@ fn a_tick_with_a_hundred_of_ten_thousand_due_costs_what_is_due() {
     assert_eq!((bench.in_state(State::Deleted), bench.in_state(State::Running)), (100, 9_900));
     // Two of them with what the sweep sent, the others with EC2's two events for each machine.
     assert_eq!(invocations, 6);
-    // The sweep: 19 as with nothing due, and 2 more pages of rows from 4 shards. Each invocation: the
-    // pools, the switches. A pass of what the sweep sent: the row, what GitHub and EC2 refused after
-    // each answer of theirs. One for an event of EC2: the owner, the row. Each runner is asked for,
-    // and removed. A call of EC2 ends 25 machines.
+    // The sweep: 19 as with nothing due, and 2 more pages of rows from 4 shards. The invocations for
+    // what it sent: the pools, the switches. Each of their passes: the row, what GitHub and EC2 refused
+    // after each answer of theirs, and whether a job waits for the room. 25 events of EC2, whose rows
+    // have ended by then: the owners, the rows. Each runner is asked for, and removed. A call of EC2
+    // ends 25 machines.
     let expected = Calls {
-        reads: 27 + 6 * 2 + 100 * 4 + 200 * 2,
+        reads: 27 + 2 * 2 + 100 * 5 + 8 * 2,
         terminates: 4,
         github: 200,
         github_lists: 0,
@@ -77,13 +78,13 @@ fn in_sequence(pools: u32, is_wanted: bool) -> Millis {
     bench.in_sequence(sweep)
 }
 
-/// The pools; then all that a sweep asks; then the time of the last look at deliveries. Pools with
-/// demand are woken by one call.
+/// The pools; then all that a sweep reads; then the time of the last look at deliveries. If jobs wait,
+/// also the instances that may serve them, and one call that wakes all their pools.
 #[test]
 fn a_tick_waits_for_three_calls_however_many_pools_there_are() {
     for pools in [1, 5] {
         assert_eq!(in_sequence(pools, false), 3, "{pools} pools");
-        assert_eq!(in_sequence(pools, true), 4, "{pools} pools with demand");
+        assert_eq!(in_sequence(pools, true), 5, "{pools} pools with demand");
     }
 }
 

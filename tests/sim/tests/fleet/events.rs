@@ -1,6 +1,6 @@
 //! Job events that come in one batch.
 
-use muster_control::admin::wanted;
+use muster_control::admin::known_findings;
 use muster_control::context::Context;
 use muster_control::jobs::ingest::{Folded, Ingest};
 use muster_control::ports::Jobs;
@@ -70,7 +70,7 @@ fn a_namesake_does_not_keep_a_machine_from_its_registration() {
         let booting = bench.booting();
         told(&bench, &booting, repository, number);
         let context = Context::new(door, door, door, door, &door.sim.settings);
-        let pass = RunnerApi { context, owner: booting.name.clone(), role: None };
+        let pass = RunnerApi { context, owner: booting.name.clone().into(), role: None };
         let answer = bench.drive(pass.configure(None, Ages::default(), door.now())).map(|_| ());
         assert_eq!(answer.err().map(|error| error.to_string()), None, "{repository} {number:?}");
     }
@@ -144,8 +144,8 @@ fn jobs_that_another_fleet_takes_are_reported() {
                 bench.drive(ingest.fold(&event, begun + Seconds(second))).expect("stored");
             }
         }
-        let wants = bench.drive(wanted(context, begun + Seconds(60))).expect("read");
-        let key = "pool:small:foreign-runners";
-        assert_eq!(wants.iter().any(|want| want.key == key), is_reported, "{name}: {wants:?}");
+        let findings = bench.drive(known_findings(context, begun + Seconds(60))).expect("read");
+        let key = "pool-foreign-runners:small";
+        assert_eq!(findings.iter().any(|one| one.key == key), is_reported, "{name}: {findings:?}");
     }
 }

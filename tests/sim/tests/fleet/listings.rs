@@ -2,20 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use muster_control::admin::{Admin, YamlError};
-use muster_control::causes::Cause;
+use muster_control::admin::Admin;
 use muster_control::context::Context;
 use muster_control::jobs::ingest::Ingest;
 use muster_control::ports::{Table, Write};
 use muster_control::reaps::sweep::Sweep;
 use muster_domain::ec2::{Make, Market};
-use muster_domain::instance::ErrorDetail;
 use muster_domain::job::{Approval, JobEvent, JobStatus};
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::trouble::Asked;
-use muster_domain::observation::ProviderError;
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::trouble::Asked;
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
 use muster_sim::agenda::MINUTE;
@@ -37,9 +35,8 @@ pub(crate) fn ask_with(bench: &Bench, request: Value, before: impl FnMut(usize))
 /// The same, for whoever drives it.
 pub(crate) async fn answer(bench: &Bench, request: Value) -> Value {
     let door = &bench.door;
-    let yaml = |text: &str| Err(YamlError(Cause::new(text)));
     let settings = &door.sim.settings;
-    let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
+    let pass = Admin { context: Context::new(door, door, door, door, settings) };
     json!(pass.answer(request, door.now()).await)
 }
 
@@ -123,7 +120,7 @@ fn pages_have_each_instance_of_all_pools_once() {
         assert_eq!((each_once(&rows, "name"), asked), (count, pages), "{request}");
     }
     let next = ask(&bench, list(json!({"limit": 200})))["next"].clone();
-    for (page, part) in [(json!("200"), "take it whole"), (next, "does not list")] {
+    for (page, part) in [(json!("200"), "pass it unchanged"), (next, "does not list")] {
         let refused = ask(&bench, list(json!({"pool": "small", "page": page})));
         assert_eq!(refused["error"]["code"], "bad_request", "{refused}");
         assert!(refused["error"]["message"].to_string().contains(part), "{refused}");

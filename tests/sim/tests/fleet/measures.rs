@@ -3,12 +3,14 @@
 use std::rc::Rc;
 
 use muster_control::context::Context;
-use muster_control::jobs::batch::{self, JobsBatch};
-use muster_control::metrics::{Measure, Metric, Of};
-use muster_control::ports::Compute as _;
+use muster_control::jobs::batch::JobsBatch;
+use muster_control::jobs::recover::RecoveryReport;
+use muster_control::metrics::{Measure, Metric, Of, lines};
+use muster_control::ports::{self, Compute as _};
 use muster_control::reaps::batch::{Batch, Received};
 use muster_control::reaps::reap::Ticket;
 use muster_control::runner_api::{MachineReport, RunnerApi, look};
+use muster_control::settings_cache::SettingsCache;
 use muster_domain::instance::{Instance, Start, StartReport, State};
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::launch::verdict::WaitReason;
@@ -72,6 +74,30 @@ fn a_sweep_tells_why_jobs_wait_and_what_machines_there_are() {
     assert_eq!(told(&measures, Metric::JobsGated), [(Of::Stack, 0.0)]);
 }
 
+/// The bytes and the metric documents that a sweep logs: the latter, and its report.
+fn logged(jobs: u64) -> (usize, usize) {
+    let bench = Bench::new().compared();
+    for n in 0..jobs {
+        bench.put(&[Change::create(waiting(n, bench.door.now())).into()]);
+    }
+    let settings = &Rc::clone(&bench.door.sim).settings;
+    let report = bench.drive(bench.sweep());
+    assert_eq!(report.problems, Vec::<String>::new());
+    let inquiry = RecoveryReport::default();
+    let measures = [report.measures(settings), inquiry.measures()].concat();
+    let documents = lines("muster", settings.measures, &measures, bench.door.now());
+    (documents.len() + format!("{report:?}").len(), documents.lines().count())
+}
+
+/// The runtime adds 300 bytes around the report. One document each is about the stack, the pool and a reason.
+#[test]
+fn a_sweep_logs_two_kilobytes_whether_jobs_wait_or_not() {
+    let (idle, documents) = logged(0);
+    assert!(idle <= 1_700 && documents == 3, "{idle} bytes, {documents} documents");
+    let (busy, documents) = logged(100);
+    assert!(busy <= 2_000 && documents <= 4, "{busy} bytes, {documents} documents");
+}
+
 /// An operator who has switched deletes off wants to see what that costs; and nothing is ended.
 #[test]
 fn what_machines_cost_is_told_while_deletes_are_off() {
@@ -124,10 +150,11 @@ fn the_wait_of_a_job_is_told_once_by_the_event_that_ends_it() {
     for event in [waiting(1, queued).last_event, taken.clone(), taken, over, cancelled] {
         let (door, settings) = (&bench.door, &bench.door.sim.settings);
         let context = Context::new(door, door, &(), &(), settings);
-        let pass = JobsBatch { context, clock: &|| door.now() };
+        let cache = &SettingsCache::default();
+        let pass = JobsBatch { context, cache, clock: &|| door.now() };
         let message = JobsMessage::JobEvent { event: Box::new(event), delivery: "d".to_owned() };
         let (id, receipt) = ("1".to_owned(), "1/1".to_owned());
-        let received = batch::Received { message: Some(message), id, receipt, receives: 1 };
+        let received = ports::Received { message: Some(message), id, receipt, receives: 1 };
         let report = bench.drive(pass.run(&[received]));
         assert_eq!(report.acked, [true]);
         waits.push(told(&report.measures, Metric::JobWaitSeconds));
@@ -145,7 +172,7 @@ fn the_start_of_a_machine_is_told_once() {
     let listens = row.bound_at.expect("bound") + Seconds(41);
     let starts = [listens, listens + Seconds(5)].map(|now| {
         bench.drive(async {
-            let (settings, owner) = look(settings, door, &machine).await.expect("read");
+            let (settings, owner) = look(settings, door, &machine, None).await.expect("read");
             let context = Context::new(door, door, door, door, &settings);
             let pass = RunnerApi { context, owner, role: None };
             pass.configure(None, Default::default(), now).await.err();
@@ -157,7 +184,7 @@ fn the_start_of_a_machine_is_told_once() {
     assert_eq!(starts, [vec![(small(), 41.0)], vec![]]);
 }
 
-fn at_work(row: &mut Instance, bench: &Bench) {
+pub(crate) fn at_work(row: &mut Instance, bench: &Bench) {
     let (name, private) = ("build".to_owned(), Some(true));
     let report = StartReport { repository: "acme/web".to_owned(), private, run: 1, name };
     let pool = schedule::pool("small", &["linux"], 9, "spot", None);

@@ -62,7 +62,7 @@ fn words_without_end_fill_no_record() {
         runner: rows[0].runner_name(),
         job: StartReport::new("acme/web", Some(true), 1, &endless),
     };
-    let pass = RunnerApi { context: context(), owner: rows[0].name.clone(), role: None };
+    let pass = RunnerApi { context: context(), owner: rows[0].name.clone().into(), role: None };
     let reported = bench.drive(pass.report(&report, door.now()));
     assert_eq!(reported.map(|done| done.after), Ok(AfterEnd::ShutsDown));
     let order = json!({"version": 1, "action": "delete", "name": rows[0].name, "reason": &endless,
@@ -96,6 +96,37 @@ fn the_audit_trail_tells_what_an_order_was_to_overrule() {
     assert_eq!(why(0, &[]), "a test");
     let flags = ["force", "bypass_github_unauthorized", "kill_running_job"];
     assert_eq!(why(1, &flags), "a test (with force, bypass_github_unauthorized, kill_running_job)");
+}
+
+#[test]
+fn only_a_resume_needs_no_reason() {
+    for (switches, reason, is_right) in [
+        (json!({"launches": "off"}), None, false),
+        (json!({"launches": "off"}), Some(" four "), false),
+        (json!({"launches": "off", "deletes": "on"}), None, false),
+        (json!({"pools": {"small": "off"}}), Some(""), false),
+        (json!({"launches": "on"}), Some("x"), false),
+        (json!({"launches": "off", "deletes": "on"}), Some("fives"), true),
+        (json!({"launches": "on", "deletes": "on"}), None, true),
+        (json!({"launches": "on"}), Some("  "), true),
+    ] {
+        let mut request = switches.clone();
+        (request["version"], request["action"]) = (json!(1), json!("switch"));
+        if let Some(reason) = reason {
+            request["reason"] = json!(reason);
+        }
+        let bench = Bench::new();
+        switched_off(&bench, &Switch::Launches);
+        let answer = ask(&bench, request);
+        assert_eq!(answer["ok"], is_right, "{switches}, {reason:?}: {answer}");
+        let lines = bench.drive(bench.door.audit("switches", 9)).expect("read");
+        let is_resumed = is_right && reason.is_none_or(|reason| reason.trim().is_empty());
+        assert_eq!(
+            lines.iter().any(|line| line.why.ends_with(": resumed")),
+            is_resumed,
+            "{lines:?}"
+        );
+    }
 }
 
 /// What `for_seconds` may be, by the function itself: others than the command invoke it.
@@ -160,9 +191,9 @@ fn every_reader_takes_an_ended_pause_for_resumed() {
         assert_eq!(overview["switches"]["launches"].is_object(), is_off, "overview, {row}");
         assert_eq!(overview["switches"]["deletes"].is_object(), is_off, "overview, {row}");
         assert_eq!(overview["pools"][0]["launches_off"].is_object(), is_off, "pools, {row}");
-        let wants = overview["wants"].to_string();
-        assert_eq!(wants.contains("are off since"), is_off, "wants, {row}: {wants}");
-        assert_eq!(wants.contains(", until "), is_off && length.is_some(), "wants, {row}: {wants}");
+        let findings = overview["findings"].to_string();
+        assert_eq!(findings.contains("were paused by"), is_off, "{row}: {findings}");
+        assert_eq!(findings.contains(", until "), is_off && length.is_some(), "{row}: {findings}");
         let report = bench.drive(bench.sweep());
         assert_eq!(report.switched_off > 0, is_off, "metric, {row}: {}", report.switched_off);
         let order =
@@ -172,7 +203,11 @@ fn every_reader_takes_an_ended_pause_for_resumed() {
         assert_eq!(refused["error"]["code"], code, "delete, {row}: {refused}");
         let canary = json!({"version": 1, "action": "canary", "pool": overview["pools"][0]["name"], "entity": "acme", "dry_run": true});
         let canary = ask(&bench, canary);
-        assert_eq!(canary.to_string().contains("switched off"), is_off, "canary, {row}: {canary}");
+        assert_eq!(
+            canary.to_string().contains("launches are paused"),
+            is_off,
+            "canary, {row}: {canary}"
+        );
     }
 }
 
@@ -212,7 +247,7 @@ fn a_file_that_is_too_large_with_the_pools_it_removes_says_so_in_a_dry_run() {
         let refused = ask(&bench, request);
         assert_eq!(refused["error"]["code"], "bad_pool_file", "{refused}");
         let what = refused["error"]["errors"][0]["error"].as_str().expect("a sentence");
-        assert!(what.contains("Take pools out first"), "{what}");
+        assert!(what.contains("Apply only the removals first"), "{what}");
     }
 }
 
@@ -233,12 +268,12 @@ fn a_file_that_asks_for_more_than_the_stack_may_have_is_told_so() {
         let told: Vec<String> = serde_json::from_value(lines).expect("lines");
         (told.into_iter().filter(|line| line.starts_with('!')).collect::<Vec<_>>(), holds)
     };
-    let more = "is more than the stack's parameter MaxMachines; 20 holds";
+    let more = "is more than the stack's parameter MaxMachines; 20 applies";
     let told = [format!("! limits.stack: 50 {more}"), format!("! pools[0].limits.max: 30 {more}")];
     assert_eq!(kept(8, Some(50), 30, 0), (told.into(), Some(20)));
     assert_eq!(kept(9, Some(7), 20, 0), (Vec::new(), Some(7)));
     let idle = "! the pools keep 20 runners idle (min_idle), and the stack's parameter MaxMachines, 20, \
-                leaves no room for jobs";
+                leaves no capacity for jobs";
     assert_eq!(kept(7, None, 20, 20), (vec![idle.to_owned()], Some(20)));
     // What the parameters allow is no part of a file, so no file takes it out.
     let shown = ask(&Bench::new().with_at_most(20), json!({"version": 1, "action": "pools"}));

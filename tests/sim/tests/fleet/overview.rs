@@ -5,7 +5,8 @@ use muster_control::ports::Write;
 use muster_domain::ec2::{CooldownScope, ErrorClass, Market, Override};
 use muster_domain::ids::JobKey;
 use muster_domain::job::Approval;
-use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::orphan::Orphan;
 use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
@@ -109,9 +110,9 @@ fn an_overview_is_short() {
         bench.put(&[Write::Orphan(Change::create(Orphan { attempts: n, ..records::orphan(n) }))]);
     }
     let overview = ask(&bench, json!({ "version": 1, "action": "overview" }));
-    let wants = overview["wants"].as_array().expect("a list");
-    assert_eq!(wants.len(), 21, "the worst and how many more there are");
-    assert_eq!((&wants[0]["key"], &wants[20]["key"]), (&json!("orphans"), &json!("more")));
+    let findings = overview["findings"].as_array().expect("a list");
+    assert_eq!(findings.len(), 21, "the worst and how many more there are");
+    assert_eq!((&findings[0]["key"], &findings[20]["key"]), (&json!("orphans"), &json!("more")));
     let length = overview.to_string().len();
     assert!(length <= 12 * 1024, "{length} bytes");
 }

@@ -2,14 +2,14 @@
 //! told, and what operators see.
 
 use muster_conformance::records;
-use muster_control::admin::wanted;
+use muster_control::admin::known_findings;
 use muster_control::context::Context;
 use muster_control::ports::{JitError, Launches as _};
 use muster_control::runner_api::{Hindrance, RunnerApi, RunnerApiError};
 use muster_domain::app::{NO_KEY, NOT_INSTALLED};
-use muster_domain::instance::{Ages, ErrorDetail, Instance};
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::observation::ProviderError;
+use muster_domain::instance::{Ages, Instance};
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 use muster_sim::schedule;
@@ -35,7 +35,7 @@ fn unauthorized(operation: &str, code: &str, at: Time) -> JitError {
 
 const JIT: &str = "generate-jitconfig";
 const TOKEN: &str = "create-installation-token";
-const FAILING: &str = "registrations:acme";
+const FAILING: &str = "registrations-fail:acme";
 
 const ROWS: &[Row] = &[
     ("500", |at| unavailable(JIT, "500", at), Hindrance::Unavailable, FAILING),
@@ -47,25 +47,25 @@ const ROWS: &[Row] = &[
     ("unreadable", |at| unavailable(JIT, "unreadable", at), Hindrance::Unavailable, FAILING),
     ("secret", |at| unavailable("read-app-key", NO_KEY, at), Hindrance::Unavailable, FAILING),
     ("409", |_| JitError::NameTaken, Hindrance::NameTaken, FAILING),
-    ("401", |at| unauthorized(TOKEN, "401", at), Hindrance::Refused, "entity:acme"),
-    ("403", |at| unauthorized(JIT, "403", at), Hindrance::Refused, "entity:acme"),
+    ("401", |at| unauthorized(TOKEN, "401", at), Hindrance::Refused, "entity-refused:acme"),
+    ("403", |at| unauthorized(JIT, "403", at), Hindrance::Refused, "entity-refused:acme"),
     (
         "not installed",
         |at| unauthorized("get-installation", NOT_INSTALLED, at),
         Hindrance::Refused,
-        "entity:acme",
+        "entity-refused:acme",
     ),
     (
         "404",
         |at| JitError::Refused(fault(JIT, "404", at)),
         Hindrance::Refused,
-        "entity:acme:default",
+        "entity-refused:acme:default",
     ),
     (
         "422",
         |at| JitError::Refused(fault(JIT, "422", at)),
         Hindrance::Refused,
-        "entity:acme:default",
+        "entity-refused:acme:default",
     ),
     (
         "rate limit",
@@ -79,7 +79,7 @@ const ROWS: &[Row] = &[
 fn ask(bench: &Bench, now: Time) -> Result<(), RunnerApiError> {
     let door = &bench.door;
     let context = Context::new(door, door, &(), door, &door.sim.settings);
-    let owner = records::planned(1, None).name;
+    let owner = records::planned(1, None).name.into();
     let pass = RunnerApi { context, owner, role: None };
     bench.drive(pass.configure(None, Ages::default(), now)).map(drop)
 }
@@ -113,8 +113,8 @@ fn every_failed_registration_is_recorded_and_reported_within_two_minutes() {
         assert_eq!((failed.since, failed.tries), (first, tries), "{name}");
         let door = &bench.door;
         let context = Context::new(door, door, door, door, &door.sim.settings);
-        let wants = bench.drive(wanted(context, first + Seconds(71))).expect("read");
-        let keys: Vec<&str> = wants.iter().map(|want| &*want.key).collect();
+        let findings = bench.drive(known_findings(context, first + Seconds(71))).expect("read");
+        let keys: Vec<&str> = findings.iter().map(|one| &*one.key).collect();
         assert_eq!(keys, [*key], "{name}");
     }
 }
@@ -139,7 +139,7 @@ fn a_success_ends_what_was_recorded() {
 /// A group of its own that GitHub forbids is the pool's; in the default group it is the entity's.
 #[test]
 fn a_forbidden_group_is_the_pools() {
-    for (group, key) in [(1, "entity:acme"), (7, "entity:acme:default")] {
+    for (group, key) in [(1, "entity-refused:acme"), (7, "entity-refused:acme:default")] {
         let own = schedule::pool(records::POOL, &["linux"], 9, "spot", None);
         let pool = muster_domain::pool::Pool { runner_group_id: group, ..own };
         let bench = crate::writers::launched_in(pool).0;
@@ -153,8 +153,8 @@ fn a_forbidden_group_is_the_pools() {
         }
         let door = &bench.door;
         let context = Context::new(door, door, door, door, &door.sim.settings);
-        let wants = bench.drive(wanted(context, first + Seconds(36))).expect("read");
-        let keys: Vec<&str> = wants.iter().map(|want| &*want.key).collect();
+        let findings = bench.drive(known_findings(context, first + Seconds(36))).expect("read");
+        let keys: Vec<&str> = findings.iter().map(|one| &*one.key).collect();
         assert_eq!(keys, [key], "group {group}");
     }
 }

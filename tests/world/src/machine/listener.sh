@@ -1,9 +1,9 @@
 #!/bin/bash
-# Stands for Runner.Listener on a simulated machine. It knows only what its JIT config says, gets its job from the
-# world, and leaves it to a worker. It is run by its own name, without `env`: that is what the kernel then calls it.
+# Simulates Runner.Listener. It knows only its JIT config, gets its job from the world, and starts a worker for it. It is
+# executed directly, without `env`, so that the kernel uses its name for the process.
 #
 # On SIGTERM it shuts down as the real one does (actions/runner, src/Runner.Listener: Runner.cs `Runner_Unloading`,
-# JobDispatcher.cs `ShutdownAsync`): it tells the worker of it and waits for its end, 30 seconds at most
+# JobDispatcher.cs `ShutdownAsync`): it notifies the worker and waits at most 30 seconds for its end
 # (Constants.cs `ExitOnUnloadTimeout`).
 set -u
 bin=$(dirname "${BASH_SOURCE[0]}")
@@ -13,7 +13,7 @@ if [ "$*" = --version ]; then
   echo "$version"
   exit 0
 fi
-# The real one takes what it is given in such a variable, and drops it (CommandSettings.cs).
+# The real one reads its argument from such a variable, and removes it (CommandSettings.cs).
 config=${ACTIONS_RUNNER_INPUT_JITCONFIG:-}
 unset ACTIONS_RUNNER_INPUT_JITCONFIG
 file() { base64 -d <<<"$config" | sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p" | base64 -d; }
@@ -32,7 +32,7 @@ worker=
 shut_down() {
   echo "Exiting..."
   if [ -n "$worker" ]; then
-    kill -USR1 "$worker" # stands for the message RunnerShutdown on the worker's channel
+    kill -USR1 "$worker" # replaces the message RunnerShutdown on the worker's channel
     for ((second = 0; second < 30; second++)); do
       kill -0 "$worker" 2>/dev/null || break
       sleep 1

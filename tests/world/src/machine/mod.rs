@@ -120,7 +120,6 @@ impl Rack {
             ("MUSTER_RUNNER_USER", current_user()),
             ("MUSTER_HOME", below("muster")),
             ("MUSTER_UNITS", below("units")),
-            ("MUSTER_PER_BOOT", below("per-boot")),
             ("MUSTER_TOOL_CACHE", below("tools")),
             ("MUSTER_ENVIRONMENT", below("environment")),
             ("AWS_EC2_METADATA_SERVICE_ENDPOINT", format!("{}/imds/{instance}", self.world_url)),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stands for shutdown(8) on a simulated machine: tells the world, which then takes the power.
+# Simulates shutdown(8): notifies the world, which then powers the machine off.
 # `shutdown -h +5` waits first, as the real one does.
 set -u
 for argument in "$@"; do

@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -I
-"""Stands for systemd on a simulated machine, as far as infra/boot.sh and infra/machine need it.
+"""Simulates the parts of systemd that infra/boot.sh and infra/machine use.
 
-A unit is a keeper: a process that runs what the unit file says, and to which the kernel gives all orphans below it. So
-what lives below a keeper is what systemd has in a unit's cgroup. Of the file it knows what `start` reads.
+Each unit has a keeper: a process that runs the unit's program, and that the kernel makes the parent of all orphans below
+it. So the processes below a keeper correspond to a unit's cgroup. Only the fields that `start` reads are supported.
 """
 
 import ctypes
@@ -23,19 +23,19 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def fields(unit):
-    """Each name of a unit file with its last value."""
+    """Returns the fields of a unit file, each with its last value."""
     lines = (line.partition("=") for line in (UNITS / unit).read_text().splitlines() if line[:1] not in "#[")
     return {name: value for name, _, value in lines if name}
 
 
 def variables(path):
-    """As systemd reads an environment file: a value in quotes has escapes and line breaks."""
+    """Parses an environment file like systemd: a quoted value may contain escapes and line breaks."""
     found = re.findall(r'^(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^\n]*))$', pathlib.Path(path).read_text(), re.M | re.S | re.A)
     return {name: re.sub(r'\\(["\\`$])', r"\1", quoted) if quoted else plain for name, quoted, plain in found}
 
 
 def below(process):
-    """The processes under one, parents first."""
+    """Returns the descendants of a process, parents first."""
     children = pathlib.Path(f"/proc/{process}/task/{process}/children")
     try:
         ids = [int(word) for word in children.read_text().split()]
@@ -52,10 +52,11 @@ def tell(processes, number):
             pass
 
 
-def end(keeper, seconds):
-    """TERM for all that is in a unit, and KILL for what is left of it."""
+def end(keeper, seconds, is_told=False):
+    """Sends SIGTERM to all processes of a unit, unless they were sent it before, and SIGKILL to those that remain."""
     last = time.monotonic() + seconds
-    tell(below(keeper), signal.SIGTERM)
+    if not is_told:
+        tell(below(keeper), signal.SIGTERM)
     while below(keeper):
         if time.monotonic() > last:
             tell(below(keeper), signal.SIGKILL)
@@ -80,6 +81,7 @@ def keep(unit, started):
     main = subprocess.Popen(
         shlex.split(said["ExecStart"]), env=environment, cwd=said.get("WorkingDirectory", "/"), stdin=subprocess.DEVNULL, **given
     )
+    (PIDS / f"{unit}.stop").unlink(missing_ok=True)
     (PIDS / unit).write_text(f"{os.getpid()} {main.pid}")
     os.write(started, b"yes")
     os.close(started)
@@ -91,14 +93,15 @@ def keep(unit, started):
     (PIDS / f"{unit}.status").write_text(str(main.returncode))
     if said.get("SuccessAction" if main.returncode == 0 else "FailureAction") == "poweroff":
         os.execvp("shutdown", ["shutdown", "-h", "now"])
-    end(os.getpid(), int(said["TimeoutStopSec"]))
+    # A stopped unit got its one SIGTERM: a second one would end what its processes do about the first.
+    end(os.getpid(), int(said["TimeoutStopSec"]), (PIDS / f"{unit}.stop").exists())
     if "ExecStopPost" in said:
         subprocess.run(shlex.split(said["ExecStopPost"].lstrip("+-")), check=False)
     (PIDS / unit).unlink()
 
 
 def start(unit):
-    """Returns when the unit's program runs, as for Type=exec."""
+    """Starts a unit. Returns once the unit's program runs, as for Type=exec."""
     read, written = os.pipe()
     if os.fork() == 0:
         os.close(read)
@@ -110,6 +113,7 @@ def start(unit):
 
 def stop(unit):
     keeper = int((PIDS / unit).read_text().split()[0])
+    (PIDS / f"{unit}.stop").touch()
     end(keeper, int(fields(unit)["TimeoutStopSec"]))
     while (PIDS / unit).exists():
         time.sleep(0.02)

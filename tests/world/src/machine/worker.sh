@@ -1,19 +1,19 @@
 #!/bin/bash
-# shellcheck disable=SC2154 # the listener exports what the job is
-# Stands for Runner.Worker on a simulated machine: runs the one job's steps, and reports their result.
+# shellcheck disable=SC2154 # the listener exports the job's variables
+# Simulates Runner.Worker: runs the steps of the one job, and reports their result.
 #
-# The hooks are steps like others (actions/runner, src/Runner.Worker/JobExtension.cs `InitializeJob`), the first and
-# the last, each with the condition always(). A step that fails fails the job and ends nothing: every later step's own
-# condition is asked (StepsRunner.cs `RunAsync`), so after a failed job-started hook those with always(), failure() or
-# !cancelled() run. Only when the runner shuts down is no condition asked and no further step run (StepsRunner.cs, at
-# `RunnerShutdownToken`); the step under way is then interrupted.
+# The hooks are steps (actions/runner, src/Runner.Worker/JobExtension.cs `InitializeJob`), the first and the last, each
+# with the condition always(). A failed step fails the job but does not stop it: every later step's condition is evaluated
+# (StepsRunner.cs `RunAsync`), so after a failed job-started hook, steps with always(), failure() or !cancelled() run. Only
+# while the runner shuts down is no condition evaluated and no further step run (StepsRunner.cs, at
+# `RunnerShutdownToken`); the current step is then interrupted.
 set -u
 # shellcheck source=ask.sh
 . "$(dirname "${BASH_SOURCE[0]}")/ask.sh"
 
 result=success shutting_down='' step=''
-# As ProcessInvoker.cs does it (src/Runner.Sdk, `CancelAndKillProcessTree`): SIGINT, SIGTERM after 7.5 s, then SIGKILL
-# after 2.5 s. A shell with a child in the foreground sits the first one out.
+# Like ProcessInvoker.cs (src/Runner.Sdk, `CancelAndKillProcessTree`): SIGINT, SIGTERM after 7.5 s, then SIGKILL
+# after 2.5 s. A shell with a child in the foreground ignores the SIGINT.
 shut_down() {
   local signal
   shutting_down=1 result=failure
@@ -24,17 +24,17 @@ shut_down() {
 }
 trap shut_down USR1 TERM # the listener's message, or the system's (Worker.cs, `Worker_Unloading`)
 
-# run CONDITION COMMAND…: one step. A condition is one of success(), failure() and always().
+# run CONDITION COMMAND…: runs one step. The condition is success(), failure() or always().
 run() {
   local condition=$1 code
   shift
   [ -z "$shutting_down" ] || return 0
   [ "$condition" = always ] || [ "$condition" = "$result" ] || return 0
-  { trap - INT QUIT; "$@"; } & # bash lets what runs beside it ignore these two; the real worker does not
+  { trap - INT QUIT; "$@"; } & # bash makes background processes ignore these two; the real worker does not
   step=$!
   wait "$step"
   code=$?
-  # A signal ends the waiting, and not the step.
+  # A signal interrupts the wait, not the step.
   while kill -0 "$step" 2>/dev/null; do wait "$step"; code=$?; done
   step=''
   [ "$code" = 0 ] || result=failure
@@ -44,7 +44,7 @@ hook() { [ "$hooks" != 1 ] || [ -z "$1" ] || exec bash -e "$1"; }
 
 begin() { ask POST "/runner/job/$job/began?session=$session"; }
 
-# What the job is for. It takes as long as the world says.
+# The job's main step. The world decides how long it takes.
 work() {
   begin
   if [ -n "$crash_ms" ]; then
@@ -64,8 +64,8 @@ work() {
   done
 }
 
-# A clean-up as jobs have it: a step with `if: always()`, and one with `if: failure()`. For the world a job has begun
-# as soon as any of its steps runs.
+# Typical clean-up steps: one with `if: always()`, and one with `if: failure()`. For the world a job has begun as soon as
+# any of its steps runs.
 clean_up() {
   line "The clean-up runs ($1, $(id -un))."
   [ -n "$(<"$outcome")" ] || begin

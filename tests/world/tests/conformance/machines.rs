@@ -129,11 +129,14 @@ async fn machine_that_boots_again_powers_off() {
     let id = cloud.launch("t", 1).await.remove(0);
     cloud.until("it is up", async |_| api.events().contains(&"runner-started".to_owned())).await;
     let root = cloud.state_dir.join("machines").join(&id);
-    // What cloud-init does at the next boot.
+    // Some images run user data at every boot.
     let path = format!("{}:/usr/bin:/bin", root.join("bin").display());
-    let again =
-        tokio::process::Command::new(root.join("per-boot/muster")).env("PATH", path).status();
-    assert!(again.await.unwrap().success());
+    let again = tokio::process::Command::new("bash")
+        .arg(root.join("user-data"))
+        .env("PATH", path)
+        .env("MUSTER_UNITS", root.join("units"))
+        .status();
+    assert_eq!(again.await.unwrap().code(), Some(1));
     until_terminated(&cloud, &id).await;
     let reason = instance(&cloud, &id).await["reason"]["code"].clone();
     assert_eq!(reason, "Client.InstanceInitiatedShutdown");
@@ -277,9 +280,10 @@ async fn machine_whose_job_is_refused_fails_it_before_its_first_step_and_says_wh
     let id = cloud.launch("t", 1).await.remove(0);
     until_terminated(&cloud, &id).await;
     let job = cloud.job(job).await;
-    assert_eq!((&job["conclusion"], &job["refused"]), (&json!("failure"), &json!(true)));
-    assert_eq!(job["began_at"], Value::Null);
     let console = cloud.console(&id).await;
+    let end = (&job["conclusion"], &job["refused"]);
+    assert_eq!(end, (&json!("failure"), &json!(true)), "{job} {console}");
+    assert_eq!(job["began_at"], Value::Null);
     assert!(console.contains("This runner is being deleted"), "{console}");
     // Nor a step that is there for the failure: it would clean up what was never made.
     assert!(!console.contains("The clean-up runs"), "{console}");
@@ -310,7 +314,7 @@ async fn machine_does_not_start_a_job_that_muster_was_not_told_about() {
     until_terminated(&cloud, &id).await;
     assert_eq!(cloud.job(job).await["refused"], true);
     let console = cloud.console(&id).await;
-    assert!(console.contains("could not be told about this job for 3 seconds (status 500)"));
+    assert!(console.contains("could not be reported to Muster for 3 seconds (status 500)"));
     assert!(!console.contains("The clean-up runs"), "{console}");
 }
 

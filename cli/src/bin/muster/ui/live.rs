@@ -1,4 +1,5 @@
-//! Tells an open page that there are newer answers. While one is open and seen, they are asked for.
+//! Notifies an open page of newer answers. While a page is open and visible, its queries are
+//! repeated.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,27 +15,26 @@ use muster_domain::time::Time;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::Ui;
-use super::answers::with;
+use super::{Ui, with};
 
-/// How often an open page is looked after.
+/// How often an open page is checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// A line now and then, so that a page that is gone is noticed.
+/// Checks between keep-alive lines, which reveal that a page was closed.
 const QUIET: u32 = 15;
 
-struct Page {
+struct OpenPage {
     ui: Arc<Ui>,
     questions: Vec<Question>,
     news: watch::Receiver<u64>,
-    /// The newest answer that it was told of.
-    told: Option<Time>,
+    /// The newest answer that the page was notified of.
+    notified_at: Option<Time>,
 }
 
-/// Events until the page is closed or hidden.
+/// Streams events until the page is closed or hidden.
 pub(super) fn stream(ui: &Arc<Ui>, fields: &Fields) -> Response<Body> {
     let questions = target(fields).questions();
-    let told = ui.memory().heard(&questions);
-    let page = Page { ui: Arc::clone(ui), questions, news: ui.news.subscribe(), told };
+    let notified_at = ui.memory().heard(&questions);
+    let page = OpenPage { ui: Arc::clone(ui), questions, news: ui.news.subscribe(), notified_at };
     let events = unfold(page, |mut page| async move {
         let event = page.next().await;
         Some((Ok::<_, Infallible>(Bytes::from_static(event)), page))
@@ -42,14 +42,14 @@ pub(super) fn stream(ui: &Arc<Ui>, fields: &Fields) -> Response<Body> {
     with(200, &[], "text/event-stream", Body::from_stream(events))
 }
 
-impl Page {
+impl OpenPage {
     async fn next(&mut self) -> &'static [u8] {
         for _ in 0..QUIET {
             self.ui.is_seen();
             self.ui.look(&self.questions);
             let heard = self.ui.memory().heard(&self.questions);
-            if heard > self.told {
-                self.told = heard;
+            if heard > self.notified_at {
+                self.notified_at = heard;
                 return b"event: fresh\ndata: \n\n";
             }
             let _ = timeout(LOOK, self.news.changed()).await;

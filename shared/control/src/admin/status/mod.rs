@@ -1,4 +1,4 @@
-//! The stack as a whole, and what somebody should look at there.
+//! The stack as a whole, and what needs attention there.
 
 mod pools;
 
@@ -6,45 +6,44 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use futures_util::future::{try_join_all, try_join4, try_join5};
+use muster_api::AdminError;
+use muster_api::answers::{
+    AgentsStatus, Answer, AppStatus, EntityStatus, Finding, ImageAgent, LimitStatus, Location,
+    OrphanStatus, Overview, Severity, ShownSwitches, StackStatus, UnservedJob, UnservedJobs,
+};
 use muster_domain::SCHEMA;
 use muster_domain::agent::{Agents, Standing};
 use muster_domain::ids::{Entity, PoolName};
 use muster_domain::job::Job;
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::trouble::{Trouble, TroubleScope};
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 use muster_domain::pool::Pool;
-use muster_domain::pool::limits::Scope;
+use muster_domain::pool::limits::{Headroom, Scope};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
-pub(super) use self::pools::refused_ends;
-
 use self::pools::Around;
-use super::answers::{
-    AgentsStatus, Answer, AppStatus, EntityStatus, ImageAgent, LimitStatus, OrphanStatus, Overview,
-    ShownSwitches, StackStatus, UnservedJob, UnservedJobs, Want,
-};
+use super::Admin;
+use super::findings::{Facts, at_most, damaged, findings, not_rolled_up};
 use super::switch::SUBJECT;
-use super::wants::{Facts, at_most, damaged, not_rolled_up, wants};
-use super::{Admin, AdminError};
 use crate::app_watch::AppWatch;
 use crate::context::{Context, Ports, Wired};
 use crate::notices::Notices;
 use crate::ports::{Directory, Jobs as _, Launches as _, Operations as _, ReadError, Table};
 use crate::sums::late_since;
 
-/// How many of the jobs that nobody launches for are looked at for their reasons.
+/// Maximum number of unserved jobs whose reasons are read.
 const LOOKED_AT: u32 = 100;
-/// How many of these reasons are shown at most.
+/// Maximum number of reasons shown.
 const REASONS_SHOWN: usize = 10;
-/// How many of the last settings of switches `status` shows.
+/// Number of audit lines about switches that `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
-/// How many of what somebody should look at `overview` shows.
-const WANTS_SHOWN: usize = 20;
+/// How many findings `overview` shows.
+const FINDINGS_SHOWN: usize = 20;
 
-/// What is known of the stack without GitHub.
+/// The state of the stack without GitHub.
 struct Seen {
-    /// Without `wants`.
+    /// Without its findings.
     overview: Overview,
     cooldowns: Option<Cooldowns>,
     entities: Vec<EntityStatus>,
@@ -52,19 +51,25 @@ struct Seen {
     notices: Option<Notices>,
     /// Since when the roll-up of costs is outstanding.
     costs_due: Option<Time>,
-    /// Records that cannot be read. What they hold is left out.
+    /// Records that cannot be parsed. Their contents are left out.
     damages: Vec<ReadError>,
 }
 
 impl Seen {
-    /// Lists what needs attention. `app`: what GitHub has just answered; without it, what the last
-    /// check on record found.
-    fn wants(&self, app: Option<&AppStatus>) -> Vec<Want> {
-        let (overview, cooldowns) = (&self.overview, self.cooldowns.as_ref());
+    /// Returns the overview with everything that needs attention. `app`: GitHub's current answer;
+    /// without it, the result of the last recorded check is used.
+    fn judged(self, app: Option<&AppStatus>) -> Overview {
+        let Self { overview, cooldowns, .. } = &self;
         let checked = self.notices.as_ref().and_then(|record| record.app.as_ref());
+        let app_checked_at = match app {
+            Some(_) => Some(overview.now),
+            None => checked.map(|checked| checked.at),
+        };
         let checked = checked.map(|checked| checked.reported(overview.now));
+        let cooldowns = cooldowns.as_ref();
         let mut all = damaged(&self.damages);
-        all.extend(wants(&Facts {
+        all.extend(self.costs_due.map(|due| not_rolled_up(due, overview.now)));
+        all.extend(findings(&Facts {
             overview,
             app: app.or(checked.as_ref()),
             foreign: cooldowns.map_or(&[][..], |known| &known.foreign),
@@ -74,46 +79,73 @@ impl Seen {
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
         }));
-        all.extend(self.costs_due.map(|due| not_rolled_up(due, overview.now)));
-        all
+        all.sort_by_key(|finding| finding.severity);
+        Overview { findings: all, app_checked_at, ..self.overview }
     }
 }
 
-/// Lists what needs attention, by the records alone: GitHub is not asked.
+/// Lists what needs attention from the records alone, without calls to GitHub.
 ///
 /// # Errors
 /// When the tables do not answer.
-pub async fn wanted<W: Wired<Table: Table>>(
+pub async fn known_findings<W: Wired<Table: Table>>(
     context: Context<'_, W>,
     now: Time,
-) -> Result<Vec<Want>, ReadError> {
-    Ok(Look { context }.seen(now).await?.wants(None))
+) -> Result<Vec<Finding>, ReadError> {
+    let pools = &context.settings.pools;
+    Ok(Look { context, pools }.seen(now).await?.judged(None).findings)
 }
 
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
+    fn look<'a>(&'a self, pools: &'a [Pool]) -> Look<'a, P> {
+        Look { context: self.context, pools }
+    }
+
     pub(super) async fn overview(&self, now: Time) -> Result<Answer, AdminError> {
-        let seen = Look { context: self.context }.seen(now).await?;
-        let wants = at_most(WANTS_SHOWN, seen.wants(None));
-        Ok(Answer::Overview(Box::new(Overview { wants, ..seen.overview })))
+        let overview = self.look(&self.context.settings.pools).seen(now).await?.judged(None);
+        let findings = at_most(FINDINGS_SHOWN, overview.findings);
+        Ok(Answer::Overview(Box::new(Overview { findings, ..overview })))
     }
 
     pub(super) async fn status(&self, github: bool, now: Time) -> Result<Answer, AdminError> {
-        let seen = Look { context: self.context }.seen(now).await?;
+        let mut seen = self.look(&self.context.settings.pools).seen(now).await?;
         let watch = AppWatch { context: self.context };
         let app = if github { Some(watch.status(&watch.facts().await, now)) } else { None };
-        let wants = seen.wants(app.as_ref());
+        let cooldowns = seen.cooldowns.as_ref().map(|known| known.reported(now));
+        let (entities, orphans) = (std::mem::take(&mut seen.entities), seen.orphans.clone());
         Ok(Answer::Status(Box::new(StackStatus {
-            overview: Overview { wants, ..seen.overview },
-            cooldowns: seen.cooldowns.map(|known| known.reported(now)),
+            overview: seen.judged(app.as_ref()),
+            cooldowns,
             switched: self.context.table.audit(SUBJECT, SWITCHINGS_SHOWN).await?,
-            app,
-            entities: seen.entities,
-            orphans: seen.orphans,
+            entities,
+            orphans,
         })))
+    }
+
+    /// Lists what may keep the jobs of a pool waiting, or jobs without a pool: findings about the
+    /// pool and about resources that all pools share.
+    pub(super) async fn findings_of(
+        &self,
+        pool: Option<&Pool>,
+        now: Time,
+    ) -> Result<Vec<Finding>, AdminError> {
+        let pools = pool.map_or(&[][..], std::slice::from_ref);
+        let overview = self.look(pools).seen(now).await?.judged(None);
+        let concerns = |finding: &Finding| match &finding.location {
+            Location::Pool(name) => pool.is_some_and(|pool| pool.name == *name),
+            Location::Github | Location::Machines => finding.severity != Severity::Note,
+            Location::Stack => {
+                matches!(finding.kind(), "launches-paused" | "limit-reached" | "unreadable-record")
+                    || finding.kind().starts_with("ec2-")
+            }
+            _ => false,
+        };
+        Ok(overview.findings.into_iter().filter(concerns).collect())
     }
 }
 
-/// What was read. A record that cannot be read is noted and left out, so that it hides no other.
+/// Returns a record. A record that cannot be parsed is listed and left out, so that it does not
+/// hide the others.
 async fn noted<R>(
     damages: &RefCell<Vec<ReadError>>,
     read: impl Future<Output = Result<Option<R>, ReadError>>,
@@ -127,17 +159,19 @@ async fn noted<R>(
     }
 }
 
-/// Looks at the stack without GitHub.
+/// Looks at the stack, or at some of its pools, without GitHub.
 struct Look<'a, W: Wired> {
     context: Context<'a, W>,
+    pools: &'a [Pool],
 }
 
 impl<W: Wired<Table: Table>> Look<'_, W> {
-    /// Reads all of it side by side. Of pools and jobs the table counts, and sends no records.
+    /// Reads everything concurrently. Pools and jobs are counted without reading their records.
     async fn seen(&self, now: Time) -> Result<Seen, ReadError> {
         let Context { table, settings, .. } = self.context;
-        let damages = RefCell::new(Vec::from_iter(settings.damage.clone()));
-        let counted = settings.pools.iter().map(|pool| self.counted(pool, &damages, now));
+        let damage = settings.damage.as_ref().map(|damage| damage.error.clone());
+        let damages = RefCell::new(Vec::from_iter(damage));
+        let counted = self.pools.iter().map(|pool| self.counted(pool, &damages, now));
         let (counted, nobodys, records, costs_due) = try_join4(
             try_join_all(counted),
             try_join4(
@@ -165,21 +199,28 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
         let cooldowns = cooldowns.map(Stored::into_record);
         let troubles = cooldowns.as_ref().map_or(&[][..], |known| &known.troubles);
         let entities = self.entities(troubles, now);
+        let headroom = Headroom::new(
+            settings.limits.clone(),
+            limits.iter().map(|limit| (limit.of.clone(), limit.live)).collect(),
+        );
         let around =
-            Around { switches: &switches, cooldowns: cooldowns.as_ref(), entities: &entities, now };
+            Around { switches: &switches, cooldowns: cooldowns.as_ref(), headroom: &headroom, now };
+        let pools = counted.into_iter().map(|counted| self.shown(counted, &around));
+        let pools = try_join_all(pools).await?;
         let agents = cooldowns.as_ref().map(|known| self.agents(&known.agents, now));
         let overview = Overview {
             stack: settings.stack.clone(),
             release: crate::RELEASE.into(),
             record_version: SCHEMA,
             now,
-            pools: counted.into_iter().map(|counted| counted.shown(&around)).collect(),
+            pools,
             unserved: reasons(unserved, &first_unserved, now),
             waiting_for_approval: reasons(gated, &first_gated, now),
             limits,
             switches: ShownSwitches::new(&switches, now),
             agents: agents.unwrap_or_default(),
-            wants: Vec::new(),
+            app_checked_at: None,
+            findings: Vec::new(),
         };
         let orphans = orphans.into_iter().map(Stored::into_record).map(OrphanStatus::from);
         let notices = notices.map(Stored::into_record);
@@ -187,8 +228,8 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
         Ok(Seen { overview, cooldowns, entities, orphans, notices, costs_due, damages })
     }
 
-    /// The entities that a pool names and those that GitHub refuses or limits. One that no pool names
-    /// is known by its trouble alone.
+    /// Returns the entities that a pool names or that GitHub denies or limits. An entity that no
+    /// pool names is known only from its failures.
     fn entities(&self, troubles: &[Trouble], now: Time) -> Vec<EntityStatus> {
         let pools = &self.context.settings.pools;
         let named = pools.iter().filter_map(|pool| pool.entity.as_ref());
@@ -211,14 +252,13 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
                 pools: of(entity),
                 healthy: held.is_none(),
                 unauthorized_since: refusal.map(|one| one.since),
-                launches_held: held.map(Trouble::sentence),
                 troubles: own.clone(),
             }
         };
         all.into_values().map(shown).collect()
     }
 
-    /// The agents of pools' images.
+    /// Returns the agents in pools' images.
     fn agents(&self, known: &Agents, now: Time) -> AgentsStatus {
         let newest = known.newest();
         let shown = |pool: &Pool| {
@@ -234,7 +274,7 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
         AgentsStatus { newest, images }
     }
 
-    /// What the limits of stack and entities count.
+    /// Returns the counters of the limits of stack and entities.
     async fn limits(&self) -> Result<Vec<LimitStatus>, ReadError> {
         let Context { table, settings, .. } = self.context;
         let scopes = settings.limits.scopes();
@@ -251,7 +291,7 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
     }
 }
 
-/// How many jobs there are, and of the first ones how many for each reason.
+/// Returns the number of jobs, and the first jobs' reasons with their number.
 fn reasons(count: usize, first: &[Stored<Job>], now: Time) -> UnservedJobs {
     let mut oldest_seconds = None;
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -263,6 +303,6 @@ fn reasons(count: usize, first: &[Stored<Job>], now: Time) -> UnservedJobs {
     let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let (looked_at, reasons) = (first.len(), reasons.into_iter().take(REASONS_SHOWN).collect());
-    // The two are read apart, and the count may be the later one.
+    // The two reads are separate, so the count may be newer.
     UnservedJobs { count: count.max(looked_at), oldest_seconds, looked_at, reasons }
 }

@@ -1,35 +1,39 @@
-//! A pool, as the table counts it.
+//! The status of a pool.
 
 use std::cell::RefCell;
 
 use futures_util::future::{try_join, try_join4};
+use muster_api::answers::{EndingStatus, Note, NoteKind, PoolStatus, RefusedEnds, Severity};
 use muster_domain::ec2::CooldownScope;
-use muster_domain::ids::PoolName;
 use muster_domain::instance::{Groups, Instance, Waiting};
-use muster_domain::launch::cooldown::{Cooldown, Cooldowns};
-use muster_domain::launch::trouble::last_machines;
+use muster_domain::job::Job;
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::cooldown::{Cooldown, next_try};
+use muster_domain::launch::record::trouble::{Trouble, TroubleScope, last_machines};
+use muster_domain::launch::verdict::{Block, Brake, Conditions, Wanted, verdict};
 use muster_domain::pool::Pool;
+use muster_domain::pool::limits::Headroom;
 use muster_domain::stored::Stored;
-use muster_domain::switches::{SwitchedOff, Switches};
+use muster_domain::switches::Switches;
 use muster_domain::time::{Seconds, Time};
 
 use super::{Look, noted};
-use crate::admin::answers::{EndingStatus, EntityStatus, Note, PoolStatus, RefusedEnds, Severity};
-use crate::admin::wants::next_try;
 use crate::context::Wired;
+use crate::launches::conditions::live_instances;
 use crate::ports::{Instances as _, Jobs as _, Launches as _, ReadError, Table};
 
-/// How many waiting jobs of a pool, with and without a claim each, are asked since when they wait.
-/// They come in the order in which GitHub queued them; one that was approved late began to wait later.
+/// Number of a pool's waiting jobs, with and without a claim, that are read to find the longest
+/// wait. They are sorted by when GitHub queued them; a job that was approved late started to wait
+/// later.
 const FIRST: u32 = 5;
-/// An end that takes longer is looked at: as the alarm has it.
+/// Duration after which an end is late, as for the alarm.
 const LATE: Seconds = Seconds(900);
-/// An end that EC2 refuses for longer is reported: most are accepted at the first attempt.
+/// Duration after which a refused termination is reported: most succeed at the first attempt.
 const REFUSED: Seconds = Seconds(45);
-/// How many ends are read, the oldest first: some may wait for the end of a job.
+/// Number of ending instances that are read, oldest first: some may wait for a job's end.
 const LATE_LOOKED_AT: u32 = 20;
 
-/// What the tables say of a pool alone.
+/// The facts of one pool in the tables.
 pub(super) struct Counted<'a> {
     pool: &'a Pool,
     live: u32,
@@ -38,13 +42,15 @@ pub(super) struct Counted<'a> {
     refused_ends: Option<RefusedEnds>,
     waiting_jobs: usize,
     oldest: Option<Time>,
+    /// The first of its waiting jobs without a claim.
+    demand: Vec<Stored<Job>>,
 }
 
-/// What stands around all pools.
+/// The records that all pools share.
 pub(super) struct Around<'a> {
     pub(super) switches: &'a Switches,
     pub(super) cooldowns: Option<&'a Cooldowns>,
-    pub(super) entities: &'a [EntityStatus],
+    pub(super) headroom: &'a Headroom,
     pub(super) now: Time,
 }
 
@@ -67,19 +73,53 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
         let oldest = first.iter().map(|job| job.waits_since()).min();
         let waiting_jobs = waiting_jobs.max(first.len());
         let (late_end, refused_ends) = (late_end(&ends, now), refused_of(&ends));
-        Ok(Counted { pool, live, groups, late_end, refused_ends, waiting_jobs, oldest })
+        let demand = first.into_iter().filter(|job| job.claim.is_none() && job.is_demand());
+        let demand = demand.collect();
+        Ok(Counted { pool, live, groups, late_end, refused_ends, waiting_jobs, oldest, demand })
+    }
+
+    /// Returns the pool with what keeps it from launching. Its machines are read only where they
+    /// decide that: as in a launch pass.
+    pub(super) async fn shown(
+        &self,
+        counted: Counted<'_>,
+        around: &Around<'_>,
+    ) -> Result<PoolStatus, ReadError> {
+        let Around { switches, cooldowns, headroom, now } = around;
+        let Counted { pool, live, ref demand, .. } = counted;
+        let cooldowns = cooldowns.cloned().unwrap_or_default();
+        let conditions = Conditions::new((*switches).clone(), cooldowns, live, (*headroom).clone());
+        let machines = match conditions.needs_instances(pool, demand) {
+            true => live_instances(self.context.table, pool).await?,
+            false => Vec::new(),
+        };
+        let free: [Stored<Instance>; 0] = [];
+        let timings = &self.context.settings.timings;
+        let conditions = conditions.judged_by(pool, demand, &free, &machines, *now, timings);
+        let note = counted.note(&conditions, *now);
+        let Counted { groups, late_end, refused_ends, waiting_jobs, oldest, .. } = counted;
+        Ok(PoolStatus {
+            name: pool.name.clone(),
+            labels: pool.labels.clone(),
+            entity: pool.entity.clone(),
+            priority: pool.priority,
+            enabled: pool.enabled,
+            max: pool.max,
+            min_idle: pool.idle_wanted(),
+            live,
+            groups,
+            late_end,
+            refused_ends,
+            waiting_jobs,
+            oldest_waiting_job_seconds: oldest.map(|at| now.since(at)),
+            launches_off: switches.launches_off(&pool.name, *now).cloned(),
+            removed_at: pool.removed_at,
+            note,
+        })
     }
 }
 
-/// Returns the machines of a pool that EC2 refuses to end.
-pub(in crate::admin) async fn refused_ends<T: Table>(
-    table: &T,
-    pool: &PoolName,
-    now: Time,
-) -> Result<Option<RefusedEnds>, ReadError> {
-    Ok(refused_of(&table.late_ends(pool, now - REFUSED, LATE_LOOKED_AT).await?))
-}
-
+/// Returns the machines that EC2 refuses to end.
 fn refused_of(ends: &[Stored<Instance>]) -> Option<RefusedEnds> {
     let is_refused = |one: &&Stored<Instance>| {
         one.mark().is_some_and(|mark| mark.waiting == Some(Waiting::Provider))
@@ -90,7 +130,7 @@ fn refused_of(ends: &[Stored<Instance>]) -> Option<RefusedEnds> {
     Some(RefusedEnds { count: refused.len(), instance, error })
 }
 
-/// Returns the first instance whose end takes long. A job may take as long as it likes.
+/// Returns the first instance whose end is late. Waiting for a job never makes it late.
 fn late_end(ends: &[Stored<Instance>], now: Time) -> Option<EndingStatus> {
     let shown = |one: &Stored<Instance>| {
         let mark = one.mark();
@@ -104,67 +144,82 @@ fn late_end(ends: &[Stored<Instance>], now: Time) -> Option<EndingStatus> {
 }
 
 impl Counted<'_> {
-    pub(super) fn shown(self, around: &Around<'_>) -> PoolStatus {
-        let Counted { pool, live, groups, late_end, refused_ends, waiting_jobs, oldest } = self;
-        let mut status = PoolStatus {
-            name: pool.name.clone(),
-            labels: pool.labels.clone(),
-            entity: pool.entity.clone(),
-            priority: pool.priority,
-            enabled: pool.enabled,
-            max: pool.max,
-            min_idle: pool.idle_wanted(),
-            trouble: around.cooldowns.and_then(|known| known.trouble(pool)).cloned(),
-            live,
-            groups,
-            late_end,
-            refused_ends,
-            waiting_jobs,
-            oldest_waiting_job_seconds: oldest.map(|at| around.now.since(at)),
-            launches_off: around.switches.launches_off(&pool.name, around.now).cloned(),
-            removed_at: pool.removed_at,
-            note: None,
+    /// Returns what keeps the pool from launching: the verdict's first reason, for its first job or
+    /// else for its min idle.
+    fn note(&self, conditions: &Conditions, now: Time) -> Option<Note> {
+        let pool = self.pool;
+        let wanted = self.demand.first().map_or(Wanted::Idle, |job| Wanted::Job(job));
+        // Without a job a full pool is as it should be, and so is one without an entity.
+        let is_idle = matches!(wanted, Wanted::Idle);
+        let is_reason =
+            |block: &Block| !is_idle || !(block.is_for_room() || block.brake == Brake::Mismatch);
+        let note = |kind, severity, message| Some(Note { kind, severity, message });
+        if let Some(at) = pool.removed_at {
+            let message = format!("removed {}; its machines finish their jobs", at.clock(now));
+            return note(NoteKind::Removed, Severity::Note, message);
+        }
+        if !pool.enabled {
+            let message = "not enabled: accepts no new jobs".to_owned();
+            return note(NoteKind::Disabled, Severity::Note, message);
+        }
+        let block = verdict(pool, wanted, conditions, now).err().filter(is_reason)?;
+        let off = conditions.switches.launches_off(&pool.name, now);
+        let (kind, severity, message) = match (block.brake, off, &self.refused_ends) {
+            (Brake::Mismatch, ..) => (NoteKind::Unserved, Severity::Warning, block.why),
+            (Brake::Switch, Some(off), _) => {
+                let message = format!("launches switched off by {}{}", off.by, off.end(now));
+                (NoteKind::Paused, Severity::Warning, message)
+            }
+            (Brake::Switch, None, _) => (NoteKind::Paused, Severity::Warning, block.why),
+            (Brake::Age | Brake::Taken, ..) => (NoteKind::JobAge, Severity::Note, block.why),
+            (Brake::Maximum, _, Some(ends)) => {
+                (NoteKind::Maximum, Severity::Warning, format!("full: {}", ends.sentence()))
+            }
+            (Brake::Maximum, _, None) => {
+                let message = format!("at its maximum, {} of {} machines", self.live, pool.max);
+                (NoteKind::Maximum, Severity::Warning, message)
+            }
+            (Brake::Limit, ..) => (NoteKind::Limit, Severity::Warning, block.why),
+            (Brake::Trouble, ..) => return Some(trouble(pool, &block, conditions, now)),
+            (Brake::Withheld, ..) => (NoteKind::Withheld, Severity::Warning, block.why),
+            (Brake::Refusal, ..) => return Some(refusal(pool, &block, conditions, now)),
         };
-        status.note = note(&status, around);
-        status
+        note(kind, severity, message)
     }
 }
 
-/// What keeps the pool from launching; the first of these.
-fn note(pool: &PoolStatus, around: &Around<'_>) -> Option<Note> {
-    let now = around.now;
-    let note = |severity, said: String| Some(Note { severity, said });
-    if let Some(at) = pool.removed_at {
-        return note(Severity::Note, format!("removed {}, drains", at.clock(now)));
-    }
-    if let Some(off @ SwitchedOff { by, .. }) = &pool.launches_off {
-        return note(Severity::Warning, format!("launches switched off by {by}{}", off.end(now)));
-    }
-    if let Some(trouble) = &pool.trouble {
-        let (last, until) = (last_machines(trouble.failures), trouble.until.clock(now));
-        let said =
-            format!("its {last} never ran a job ({}); next attempt at {until}", trouble.reason);
-        return note(Severity::Error, said);
-    }
-    let refused = around.cooldowns.map(|known| known.reported(now)).unwrap_or_default();
+/// Returns the short form of the finding about this trouble.
+fn trouble(pool: &Pool, block: &Block, conditions: &Conditions, now: Time) -> Note {
+    let known = |one: &&Trouble| one.sentence() == block.why;
+    let found = conditions.cooldowns.troubles_of(pool).find(known);
+    let next = block.until.map(|until| format!("; next attempt at {}", until.clock(now)));
+    let next = next.unwrap_or_default();
+    let (kind, severity, what) = match found.map(|one| (one, &one.scope)) {
+        Some((one, TroubleScope::Pool(_))) => {
+            let what =
+                format!("its {} never ran a job ({})", last_machines(one.failures), one.reason);
+            (NoteKind::Failing, Severity::Error, what)
+        }
+        Some((_, TroubleScope::Limit(entity))) => {
+            (NoteKind::Github, Severity::Warning, format!("GitHub's rate limit for {entity}"))
+        }
+        Some((one, TroubleScope::Entity(entity) | TroubleScope::PoolOfEntity(_, entity))) => {
+            (NoteKind::Github, Severity::Error, format!("GitHub refuses {entity} ({})", one.reason))
+        }
+        None => (NoteKind::Github, Severity::Error, block.why.clone()),
+    };
+    Note { kind, severity, message: what + &next }
+}
+
+/// Returns what EC2 refuses, and when it is asked again.
+fn refusal(pool: &Pool, block: &Block, conditions: &Conditions, now: Time) -> Note {
     let is_own =
         |one: &&Cooldown| matches!(&one.closed, CooldownScope::Pool(own) if *own == pool.name);
-    if let Some(one) = refused.iter().find(is_own) {
-        return note(Severity::Error, format!("EC2: {}, {}", one.code, next_try(one.until, now)));
-    }
-    let entity = around.entities.iter().find(|one| Some(&one.entity) == pool.entity.as_ref());
-    if let Some(held) = entity.and_then(|one| one.launches_held.as_ref()) {
-        return note(Severity::Error, held.clone());
-    }
-    if !pool.enabled {
-        return note(Severity::Note, "not enabled: takes no new job".to_owned());
-    }
-    if pool.live >= pool.max && pool.waiting_jobs > 0 {
-        let said = match &pool.refused_ends {
-            Some(ends) => format!("full: {}", ends.sentence()),
-            None => "at its maximum (limits.max)".to_owned(),
-        };
-        return note(Severity::Warning, said);
-    }
-    None
+    let reported = conditions.cooldowns.reported(now);
+    let (severity, what) = match reported.iter().find(is_own) {
+        Some(one) => (Severity::Error, format!("EC2: {}", one.code)),
+        None => (Severity::Warning, block.why.clone()),
+    };
+    let next = block.until.map(|until| format!("; {}", next_try(until, now)));
+    Note { kind: NoteKind::Ec2, severity, message: what + &next.unwrap_or_default() }
 }

@@ -1,12 +1,12 @@
-//! Webhook deliveries that failed: GitHub is asked to redeliver them.
+//! Requests redelivery of failed webhook deliveries.
 //!
-//! How far GitHub's list was read is on record, and is written as the work goes on: a run that is
-//! cut off continues where it was. After a crash up to [`SAVED`] events are redelivered once more,
-//! which does no harm.
+//! The position in GitHub's list is recorded as the work proceeds, so an interrupted run continues
+//! where it stopped. After a crash up to [`SAVED`] events are redelivered a second time, which is
+//! harmless.
 
 use std::borrow::Cow;
 
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::{Delivery, DeliveryPage, Redeliveries};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
@@ -14,7 +14,7 @@ use muster_domain::time::Time;
 use super::{MAX_TROUBLES, Recover, somewhere};
 use crate::context::Wired;
 use crate::ports::{CommitError, Github, Operations as _, Queue, Table};
-use crate::writes::PassError;
+use crate::writes::{self, PassError};
 
 /// Maximum number of redeliveries of one run. GitHub's secondary limit is 900 points a minute; a
 /// redelivery costs five points and a page of the list one.
@@ -22,16 +22,18 @@ use crate::writes::PassError;
 const MAX_REDELIVERED: usize = 120;
 /// Maximum number of pages that one run reads.
 const MAX_PAGES: usize = 40;
-/// Redeliveries of one run while the webhook is down. With a run every five minutes they still are
-/// the ten within a quarter of an hour that the alarm `webhooks-failing` rings for.
+/// Redeliveries per run while the webhook is down. With a run every five minutes that still exceeds
+/// the alarm `webhooks-failing`: ten within a quarter of an hour.
 const PROBES: usize = 5;
-/// The record is written after this many redeliveries.
+/// Number of redeliveries after which the record is written.
 const SAVED: usize = 25;
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
-    /// Redelivers what failed, as far as the limits of one run go.
+    /// Redelivers failed deliveries within one run's limits.
     pub(super) async fn redeliver(&self, now: Time) -> Result<(), PassError> {
-        let stored = self.context.table.redeliveries().await?;
+        let table = self.context.table;
+        let anew = || Redeliveries::renewed(now);
+        let stored = writes::renewed(table, table.redeliveries().await, anew, now).await?;
         let known = stored.as_deref().cloned().unwrap_or_else(|| Redeliveries::new(now));
         if !known.is_due(now) {
             return Ok(());
@@ -47,31 +49,31 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         let mut run = Run::new(self, stored, known, now);
         let done = match first {
             Some(first) => run.read(&first).await,
-            // However long GitHub does not answer, the first round begins here.
+            // The first round starts at this time even if GitHub does not answer for long.
             None if is_first => run.save().await,
             None => Ok(()),
         };
         match done {
-            // Another sweep redelivers at the same time.
+            // A concurrent sweep is redelivering.
             Err(CommitError::Conflict) => Ok(()),
             done => Ok(done?),
         }
     }
 }
 
-/// Whether a run goes on with the next attempt.
+/// Whether a run continues with the next delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Continue,
     Stop,
 }
 
-/// Why an attempt is redelivered.
+/// Why a delivery is redelivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// It failed.
     Failed,
-    /// To find out whether the webhook works again.
+    /// Tests whether the webhook works again.
     Probe,
 }
 
@@ -113,7 +115,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
         if probes.is_empty() {
             self.continue_round(first).await?;
         } else {
-            // One that GitHub cannot redeliver must not be the only one that is tried.
+            // Varies the probe: GitHub may be unable to redeliver one of them.
             let most = probes.iter().filter(|one| one.is_queued).count();
             let most = if most == 0 { probes.len() } else { most };
             probes[..most].rotate_left(somewhere(most, self.now));
@@ -131,7 +133,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
         Ok(())
     }
 
-    /// Begins a round or continues one, page by page.
+    /// Starts or continues a round, page by page.
     async fn continue_round(&mut self, first: &DeliveryPage) -> Result<(), CommitError> {
         if self.next.is_reading() {
             let fresh = self.next.fresh(first);
@@ -140,7 +142,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
             }
         } else {
             if self.next.begin(first, self.now) {
-                let gap = "GitHub no longer keeps deliveries of the time in which none were read";
+                let gap = "GitHub no longer keeps all deliveries since the last read";
                 self.recover.problem(gap.to_owned());
             }
             if self.retry_left().await? == Flow::Stop {
@@ -161,19 +163,19 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
         Ok(())
     }
 
-    /// Tries again what GitHub did not redeliver in earlier rounds.
+    /// Retries deliveries that GitHub did not redeliver in earlier rounds.
     async fn retry_left(&mut self) -> Result<Flow, CommitError> {
         let left = self.next.left(self.now);
         self.redeliver_all(&left.iter().collect::<Vec<_>>(), Reason::Failed).await
     }
 
-    /// The next page of the round; none when GitHub does not list it now.
+    /// Returns the round's next page, if GitHub lists it now.
     async fn page<'p>(&mut self, first: &'p DeliveryPage) -> Option<Cow<'p, DeliveryPage>> {
         let Some(cursor) = self.next.cursor() else { return Some(Cow::Borrowed(first)) };
         match self.recover.context.github.deliveries(Some(cursor)).await {
             Ok(Some(page)) => Some(Cow::Owned(page)),
             Ok(None) => {
-                tracing::warn!(cursor, "GitHub does not know a page of its deliveries any more");
+                tracing::warn!(cursor, "GitHub no longer knows a page of its deliveries");
                 self.next.give_up();
                 None
             }
@@ -222,17 +224,17 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
                 Flow::Continue
             }
             Ok(false) => {
-                tracing::error!(one.guid, "GitHub does not keep a failed delivery any more");
+                tracing::error!(one.guid, "GitHub no longer keeps a failed delivery");
                 self.next.done(one);
                 Flow::Continue
             }
             Err(trouble) => {
-                self.recover.failed_call("a delivery could not be repeated", &trouble);
+                self.recover.failed_call("a delivery could not be redelivered", &trouble);
                 self.limited_until = limit(&trouble);
                 if !matches!(trouble, ProviderError::Unavailable(_)) {
                     return Flow::Stop;
                 }
-                // One that GitHub cannot redeliver must not hold up the others.
+                // A delivery that GitHub cannot redeliver must not block the others.
                 self.troubles += 1;
                 match self.next.failed(one) && self.troubles < MAX_TROUBLES {
                     true => Flow::Continue,
@@ -253,7 +255,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
     }
 }
 
-/// When a rate limit ends.
+/// Returns when a rate limit ends.
 const fn limit(trouble: &ProviderError) -> Option<Time> {
     match trouble {
         ProviderError::RateLimited(until) => Some(*until),

@@ -1,7 +1,7 @@
-//! Entities that refuse us: a cheap call shows whether they still do.
+//! Checks with a cheap call whether entities that denied us access still do.
 
 use muster_domain::ids::Entity;
-use muster_domain::launch::trouble::{Asked, Trouble, TroubleScope, question_due};
+use muster_domain::launch::record::trouble::{Asked, Trouble, TroubleScope, question_due};
 use muster_domain::time::Time;
 
 use super::{Recover, somewhere};
@@ -10,16 +10,17 @@ use crate::health::note_answer;
 use crate::ports::{CommitError, Github, Operations as _, Queue, Registrar, Table};
 use crate::writes::PassError;
 
-/// Cursor of the last question to entities that refuse us.
+/// Cursor of the last such check.
 const REFUSED: &str = "refused";
-/// Most such entities that one run asks.
+/// Maximum number of entities checked per run.
 const MAX_REFUSED: usize = 20;
-/// No runner has this name: those of ours end in a number.
+/// A runner name that does not exist: our names end in a number.
 const NOBODY: &str = "muster-asks";
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
-    /// Whether GitHub still refuses us. Its jobs wait, and a question is cheaper than a machine
-    /// that finds it out. Any will do: here it is for a runner that there is not.
+    /// Checks whether GitHub still denies us access to these entities. Their jobs wait, and a call
+    /// is cheaper than a machine that fails to register. Any call works; this one looks up a runner
+    /// that does not exist.
     pub(super) async fn ask_again(&self, troubles: &[Trouble], now: Time) -> Result<(), PassError> {
         let entity = |one: &'_ Trouble| match &one.scope {
             TroubleScope::Entity(entity) => Some(entity.clone()),
@@ -33,7 +34,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         if question_due(troubles, last).is_none_or(|due| now < due) {
             return Ok(());
         }
-        // Before GitHub is asked: one question that hangs must not be repeated each minute.
+        // Before the call: one that hangs must not be repeated every minute.
         match self.context.table.move_cursor(REFUSED, last, now).await {
             Ok(()) => {}
             Err(CommitError::Conflict) => return Ok(()),

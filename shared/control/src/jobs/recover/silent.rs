@@ -1,4 +1,4 @@
-//! Waiting jobs of which nothing was heard for long: GitHub is queried for each, and for its run.
+//! Queries GitHub for waiting jobs, and their runs, that have had no event for a long time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use muster_domain::ids::PoolName;
 use muster_domain::job::run::{self, Judgement, RunLook};
 use muster_domain::job::{Job, JobEvent, JobStatus};
-use muster_domain::launch::trouble::Asked;
-use muster_domain::observation::ProviderError;
+use muster_domain::launch::record::trouble::Asked;
+use muster_domain::provider::ProviderError;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 
@@ -20,7 +20,7 @@ use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
-    /// Queries GitHub for jobs of which nothing was heard for long. Adds accounts whose rate limit
+    /// Queries GitHub for jobs without a recent event. Adds accounts to `limited` whose rate limit
     /// turns out to be used up.
     pub(super) async fn ask_for(
         &self,
@@ -33,8 +33,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             if self.is_out_of_time() {
                 return Ok(());
             }
-            // Its pool may be gone: not asked for, it would have the first turn of each sweep for
-            // ever.
+            // Its pool may be gone. Query it anyway: otherwise it would come first in every sweep.
             let Some(entity) = home_of(job, self.context.settings) else { continue };
             let account = account(&entity);
             if limited.contains(&account) {
@@ -54,18 +53,19 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             match answer {
                 Ok(look) => self.heard(job, look, now).await?,
                 Err(trouble) => {
-                    self.failed_call("a job could not be asked for", &trouble);
+                    self.failed_call("a job could not be queried", &trouble);
                     match trouble {
-                        // Its jobs keep their places, and are asked for when the limit is over.
+                        // Its jobs keep their turn until the limit ends.
                         ProviderError::RateLimited(_) => {
                             limited.insert(account);
                             continue;
                         }
-                        // One owner's refusal says nothing about the others.
+                        // Another owner may still grant access.
                         ProviderError::Unauthorized(_) => {}
                         ProviderError::Unavailable(_) => troubles += 1,
                     }
-                    // It has had its turn: the others must not wait for an answer about it.
+                    // The job has had its turn, so that the others do not wait for an answer about
+                    // it.
                     let next = Job { asked_at: Some(now), ..job.record().clone() };
                     self.note_job(job, next).await?;
                     if troubles == MAX_TROUBLES {
@@ -77,8 +77,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         Ok(())
     }
 
-    /// Asks for a job, and for its run where the job needs a runner still, as far as GitHub says:
-    /// it may keep a job queued in a run that has ended. Each run is asked for once.
+    /// Queries a job, and its run if the job still needs a runner according to GitHub, which may
+    /// leave a job queued in a run that has ended. Queries each run once.
     async fn look(
         &self,
         registrar: &Registrar,
@@ -98,7 +98,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         Ok(Look { seen, run: runs.get(&of).cloned().flatten() })
     }
 
-    /// What GitHub showed goes on record.
+    /// Records what GitHub reported.
     async fn heard(&self, job: &Stored<Job>, look: Look, now: Time) -> Result<(), PassError> {
         let Look { seen, run } = look;
         let said = || job.last_event.clone();
@@ -120,7 +120,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         };
         match run::judge(job, seen.is_some(), shown, now) {
             Judgement::Over(why) => {
-                tracing::warn!(job.id = %job.key(), run = job.last_event.run, ?why, "found a job that can never run: it is over");
+                tracing::warn!(job.id = %job.key(), run = job.last_event.run, ?why, "found a job that can never run");
                 self.report.borrow_mut().moved_on += 1;
                 let conclusion = run.and_then(|run| run.conclusion);
                 let event = JobEvent { status: JobStatus::Completed, conclusion, ..said() };
@@ -128,11 +128,11 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             }
             Judgement::Waits(next) => match seen {
                 Some(seen) if job.is_gated() || job.approval.is_some() => {
-                    tracing::info!(job.id = %job.key(), "the job does not wait for an approval");
+                    tracing::info!(job.id = %job.key(), "the job no longer waits for an approval");
                     self.report.borrow_mut().moved_on += usize::from(job.is_gated());
                     self.woken(self.ingest().fold(&seen.event(said()), now).await?).await
                 }
-                // A job that is not shown to us may exist all the same.
+                // A job that GitHub does not show us may still exist.
                 _ => self.note_job(job, *next).await,
             },
         }
@@ -142,7 +142,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         Ingest { context: self.context }
     }
 
-    /// What GitHub says counts as an event: the pools that it touches are woken, as for any other.
+    /// Wakes the affected pools, as for any event.
     async fn woken(&self, folded: Folded) -> Result<(), PassError> {
         if let Folded::Stored { wake, jobs, .. } = folded {
             self.wake(&wake, &jobs).await?;
@@ -156,9 +156,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         Ok(self.context.queue.send_wakes(&woken.messages(), Seconds(0)).await?)
     }
 
-    /// One that was confirmed just now is served at once.
+    /// Records a job; if that makes it demand, wakes its pool at once.
     async fn note_job(&self, job: &Stored<Job>, next: Job) -> Result<(), PassError> {
-        // Somebody who has changed the row meanwhile knows more about it.
+        // A concurrent writer has newer information.
         let writes = [job.change(next.clone()).into()];
         let is_noted = writes::commit_unless_changed(self.context.table, &writes).await?;
         if is_noted && next.is_demand() && !job.is_demand() {
@@ -168,16 +168,16 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     }
 }
 
-/// What GitHub showed of a job, and of its run where that was asked for.
+/// GitHub's state of a job, and of its run if that was queried.
 struct Look {
     seen: Option<JobSeen>,
     run: Option<RunSeen>,
 }
 
-/// The runs that were asked for, by repository and number.
+/// The queried runs, by repository and ID.
 type Runs = BTreeMap<(Arc<str>, u64), Option<RunSeen>>;
 
-/// Somebody who has changed the row meanwhile knows more about it.
+/// Ignores a conflict: a concurrent writer has newer information.
 fn unless_changed(done: Result<(), PassError>) -> Result<(), PassError> {
     match done {
         Err(PassError::Commit(CommitError::Conflict)) => Ok(()),

@@ -1,13 +1,13 @@
-//! Jobs that GitHub never announced: the repositories that the App may see are queried for queued
-//! jobs, one with each sweep.
+//! Finds jobs that GitHub never announced: queries one of the App's repositories for queued jobs
+//! per sweep.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use muster_domain::ids::{Entity, InstallationId};
 use muster_domain::inquiry::{Inquiries, Place, Step, Turn};
-use muster_domain::launch::trouble::{Asked, Trouble, TroubleScope};
-use muster_domain::observation::ProviderError;
+use muster_domain::launch::record::trouble::{Asked, Trouble, TroubleScope};
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
 use super::{Recover, account};
@@ -19,8 +19,8 @@ use crate::ports::{Github, Operations as _, Queue, Table};
 use crate::writes::{self, PassError};
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
-    /// Queries the repository whose turn it is and imports the jobs that are not on record, or lists
-    /// the next page of repositories.
+    /// Queries the repository whose turn it is and imports jobs without a record, or lists the next
+    /// page of repositories.
     pub(super) async fn ask_in_turn(
         &self,
         known: Option<&Inquiries>,
@@ -33,14 +33,14 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         match turn.step(now) {
             _ if self.is_out_of_time() => Ok(()),
             Step::Wait => Ok(()),
-            // A limit that this sweep has just met: the listing may count against it as well.
+            // This sweep just hit a rate limit, which may include the listing.
             Step::List(_) if limited.len() > before.len() => Ok(()),
             Step::List(place) => self.list_repositories(&turn, place, now).await,
             Step::Query => {
                 let (mut next, skipped) = (turn.clone(), skipped(troubles, limited));
                 let one = next.take(|repository| !skipped.contains(&account(repository)));
-                // The turn ends before the query: a repository whose query never returns must not
-                // have the next turn as well.
+                // The turn is recorded before the query: a repository whose query never returns
+                // must not get the next turn too.
                 let is_ours = self.note_turn(&turn, next).await?;
                 let Some((repository, installation)) = one.filter(|_| is_ours) else {
                     return Ok(());
@@ -75,7 +75,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         Ok(())
     }
 
-    /// Records the next turn. False when another sweep was faster.
+    /// Records the next turn. Returns false if a concurrent sweep was faster.
     async fn note_turn(&self, from: &Turn, to: Turn) -> Result<bool, PassError> {
         let (none, is_ours) = (Inquiries::default(), Cell::new(false));
         let next = |all: Option<&Inquiries>| {
@@ -88,7 +88,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         Ok(is_ours.get())
     }
 
-    /// Imports the jobs of one repository that are not on record.
+    /// Imports the jobs of one repository that have no record.
     async fn ask_one(
         &self,
         repository: &Entity,
@@ -105,9 +105,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             }
             Err(TakeInError::NoRepository(_)) => Ok(()),
             Err(TakeInError::Github(trouble)) => {
-                self.failed_call("queued jobs could not be asked for", &trouble);
-                // The limit is the account's, and other calls respect it. A refusal to show jobs says
-                // nothing about runners.
+                self.failed_call("queued jobs could not be queried", &trouble);
+                // A rate limit applies to the account's other calls too. A refusal to show jobs
+                // says nothing about runners.
                 if matches!(trouble, ProviderError::RateLimited(_)) {
                     let table = self.context.table;
                     note_answer(table, repository, Asked::Other, Some(&trouble), now).await?;
@@ -119,7 +119,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     }
 }
 
-/// The accounts that refuse us or whose rate limit lasts.
+/// Returns the accounts that deny us access or are rate limited.
 fn skipped(troubles: &[Trouble], limited: &BTreeSet<String>) -> BTreeSet<String> {
     let refuses = troubles.iter().filter_map(|one| match &one.scope {
         TroubleScope::Entity(entity) => Some(account(entity)),

@@ -1,10 +1,10 @@
-//! Repositories whose events cannot be read: GitHub is queried for their queued jobs.
+//! Queries GitHub for the queued jobs of repositories whose events cannot be parsed.
 
 use std::collections::BTreeSet;
 
 use muster_domain::ids::Entity;
 use muster_domain::inquiry::{Inquiries, Inquiry};
-use muster_domain::observation::ProviderError;
+use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
 use super::{Recover, account};
@@ -13,11 +13,11 @@ use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
 use crate::ports::{Github, Operations as _, Queue, Table};
 use crate::writes::{self, PassError};
 
-/// Most repositories whose queued jobs one run asks for.
+/// Maximum number of repositories queried per run.
 const MAX_REPOSITORIES: usize = 5;
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
-    /// Asks for the jobs of repositories whose events cannot be read.
+    /// Imports the queued jobs of repositories whose events cannot be parsed.
     pub(super) async fn take_in(
         &self,
         known: Option<&Inquiries>,
@@ -38,7 +38,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
                         %repository,
                         taken = taken.len(),
                         more,
-                        "asked for the queued jobs of a repository whose event cannot be read"
+                        "queried the queued jobs of a repository whose event cannot be read"
                     );
                     self.note_inquiry(|all| all.answered(&repository, now, now)).await?;
                     continue;
@@ -46,7 +46,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
                 Err(TakeInError::Pass(error)) => return Err(error),
                 Err(TakeInError::NoRepository(_)) => None,
                 Err(TakeInError::Github(trouble)) => {
-                    self.failed_call("queued jobs could not be asked for", &trouble);
+                    self.failed_call("queued jobs could not be queried", &trouble);
                     match trouble {
                         ProviderError::RateLimited(until) => Some(until),
                         ProviderError::Unauthorized(_) | ProviderError::Unavailable(_) => None,
@@ -55,7 +55,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             };
             self.note_inquiry(|all| {
                 if !all.unanswered(&repository, until, now) {
-                    tracing::error!(%repository, "gave up asking for its queued jobs");
+                    tracing::error!(%repository, "stopped querying a repository for queued jobs");
                 }
             })
             .await?;

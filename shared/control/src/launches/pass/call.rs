@@ -1,27 +1,29 @@
-//! Calls of EC2, and what their answers are on record.
+//! Calls EC2 and records its answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_domain::causes::with_causes;
+use muster_domain::claim;
 use muster_domain::ec2::ErrorClass;
 use muster_domain::ids::MachineId;
 use muster_domain::instance::Instance;
-use muster_domain::job::claim;
-use muster_domain::launch::cooldown::{self, Cooldowns};
-use muster_domain::launch::plan::{self, Answered, LaunchOutcome, PlannedLaunch};
-use muster_domain::launch::{Launch, LaunchState};
+use muster_domain::launch::plan::{self, Answered, PlannedLaunch};
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::record::cooldown;
+use muster_domain::launch::{Launch, LaunchOutcome, LaunchState};
 use muster_domain::stored::{Committed, Stored};
 use muster_domain::timings::Timings;
 
 use super::commit::{created, outcome_writes};
+use super::pool_lease::Lease;
 use super::{MAX_WRITES, Run};
-use crate::causes::with_causes;
 use crate::context::{Context, Wired};
 use crate::ports::{CommitError, Compute, Instances as _, Launches as _, Table, Write};
 use crate::writes::{self, PassError};
 
 impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
-    /// Claims what the launch's own commit had no room to claim. Where a job has changed meanwhile,
-    /// or nobody answers, the slot stays free, for it or for another job.
+    /// Claims jobs for slots beyond what fit into the launch's commit. If a job has changed, or the
+    /// table does not answer, the slot stays free for any job.
     pub(super) async fn claim_beyond(
         &mut self,
         planned: &PlannedLaunch,
@@ -51,15 +53,15 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         }
     }
 
-    /// Replays launches whose pass was stopped before EC2's answer was on record. Whether there was
-    /// one.
+    /// Replays launches whose pass stopped before EC2's answer was recorded. Returns whether there
+    /// was one.
     pub(super) async fn replay(&mut self, listed: Vec<Stored<Launch>>) -> Result<bool, PassError> {
         let (table, mut replayed) = (self.pass.context.table, false);
         for listed in listed {
             if replayed && self.pass.is_late() {
                 return Ok(true);
             }
-            // The listing may be late; the record decides.
+            // The listing may be stale; the record decides.
             let Some(stored) = table.launch(&listed.id).await? else {
                 continue;
             };
@@ -76,23 +78,25 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
             replayed = true;
             let slots = table.instances(&leased.slots).await?;
             if slots.iter().any(|slot| slot.is_free_slot_of(&leased.id)) {
-                // Rare, and large: not part of every pass.
-                Box::pin(self.call(leased, slots)).await?;
+                // Rare and large: boxed, so that it does not enlarge every pass.
+                Box::pin(self.call(leased, slots, false)).await?;
                 continue;
             }
-            // Each slot has its machine, or has ended: there is nothing left to ask. And EC2 forgets
-            // tokens after a while, so a late replay would launch again.
+            // Every slot has a machine or has ended, so nothing is left to launch. EC2 forgets
+            // client tokens after a while, so a late replay would launch again.
             let settled = leased.change(leased.settled()).into();
             writes::commit_unless_changed(table, &[settled]).await?;
         }
         Ok(replayed)
     }
 
-    /// Calls EC2 and puts its answer on record.
+    /// Calls EC2 and puts its answer on record. `is_last`: the pass has no work after this
+    /// call unless EC2 refuses something, so it returns the lease in the same commit.
     pub(super) async fn call(
         &mut self,
         launch: Stored<Launch>,
         slots: Vec<Stored<Instance>>,
+        is_last: bool,
     ) -> Result<(), PassError> {
         let (now, Context { table, compute, settings, .. }) = (self.now, self.pass.context);
         let mut answer = compute.launch(&launch.id, &launch.request).await;
@@ -103,9 +107,8 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         self.report.refused(&launch, &answer);
         let after = |known: &Cooldowns| known.after(&launch, &answer, now, &settings.timings);
         self.known.remember(table, after).await;
-        // A replayed fleet may be answered without its machines, and a look by tag may be late:
-        // neither is trusted alone. A token that EC2 knows with other parameters has most likely
-        // launched.
+        // The answer to a replay may omit the machines, and a search by tag may be stale, so use
+        // both. A token that EC2 knows with different parameters has most likely launched.
         let is_known = answer.as_ref().is_err_and(|error| error.class == ErrorClass::Idempotency);
         let found = if launch.is_replay() || is_known {
             compute.find_launched(&launch.id).await.unwrap_or_default()
@@ -114,10 +117,15 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         };
         let answered = Answered { at, answer, found };
         let timings = &settings.timings_of(&launch.pool);
-        let Some((outcome, committed)) = self.settle(launch, slots, &answered, timings).await?
-        else {
-            return Ok(());
+        let returned = match is_last && self.known.rest.is_empty() {
+            true => self.settle_last(&launch, &slots, &answered, timings).await?,
+            false => None,
         };
+        let settled = match returned {
+            Some(settled) => Some(settled),
+            None => self.settle(launch, slots, &answered, timings).await?,
+        };
+        let Some((outcome, committed)) = settled else { return Ok(()) };
         self.report.settled(&outcome);
         self.known.remember(table, |known| known.after_outcome(&outcome, now, timings)).await;
         let failed: Vec<Stored<Instance>> =
@@ -128,8 +136,40 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         Ok(())
     }
 
-    /// Puts on record what EC2's answer means for the launch and its slots as they are by now. None
-    /// where somebody else has settled or called it again.
+    /// Records that EC2 has launched all machines, and returns the lease in the same commit. Returns
+    /// none if the answer is a different one, or after a conflict: usually a wake-up has requested
+    /// another round.
+    async fn settle_last(
+        &mut self,
+        launch: &Stored<Launch>,
+        slots: &[Stored<Instance>],
+        answered: &Answered,
+        timings: &Timings,
+    ) -> Result<Option<(LaunchOutcome, Committed)>, PassError> {
+        let outcome = plan::apply(launch, slots.to_vec(), answered, |_| false, self.now, timings);
+        let is_whole = outcome.launch.state == LaunchState::Settled && outcome.failed.is_empty();
+        let Some((lease, later)) = self.returned_lease().filter(|_| is_whole) else {
+            return Ok(None);
+        };
+        let mut writes = vec![outcome.launch.clone().into(), lease.clone().into()];
+        writes.extend(outcome_writes(&outcome).into_iter().flatten());
+        if writes.len() > MAX_WRITES {
+            return Ok(None);
+        }
+        match self.pass.context.table.commit(&writes).await {
+            Ok(committed) => {
+                self.known.capacity = Lease::Stored(lease.stored(&committed));
+                self.known.is_given_back = true;
+                self.report.later = later;
+                Ok(Some((outcome, committed)))
+            }
+            Err(CommitError::Conflict) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Records what EC2's answer means for the launch and the current state of its slots. Returns
+    /// none if a different pass has settled or called it again.
     async fn settle(
         &self,
         mut launch: Stored<Launch>,
@@ -141,7 +181,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         let mut owned = BTreeSet::new();
         let mut conflicts = false;
         writes::in_rounds(async || {
-            // A job ended, a delete was ordered, or another pass bound machines meanwhile.
+            // A job ended, a delete was ordered, or a different pass bound machines meanwhile.
             if std::mem::replace(&mut conflicts, true) {
                 let Some(stored) = table.launch(&launch.id).await? else { return Ok(None) };
                 if stored.state == LaunchState::Settled || stored.calls != launch.calls {
@@ -159,8 +199,8 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         .await
     }
 
-    /// Writes what EC2's answer means. What one commit does not hold goes before it; stopped in
-    /// between, the launch is open, and is replayed for the others.
+    /// Commits what EC2's answer means. What exceeds one commit is written first; if this is
+    /// interrupted, the launch stays open and is replayed for the rest.
     async fn put_down(&self, outcome: &LaunchOutcome) -> Result<Committed, CommitError> {
         let mut last = vec![outcome.launch.clone().into()];
         let mut first = Vec::new();
@@ -174,7 +214,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
         self.pass.context.table.commit(&last).await
     }
 
-    /// Machines of the answer that somebody owns by now, in one read.
+    /// Returns the answer's machines that have an owner already, in one read.
     async fn owned_among(&self, answered: &Answered) -> Result<BTreeSet<MachineId>, PassError> {
         let answer = answered.answer.iter().flat_map(|answer| answer.machines.keys());
         let machines: Vec<MachineId> = answer.chain(answered.found.keys()).cloned().collect();

@@ -1,11 +1,11 @@
-//! What a launch pass commits, as writes.
+//! Builds and commits the writes of a launch pass.
 
 use std::collections::BTreeMap;
 
 use muster_domain::ids::{InstanceName, JobKey};
 use muster_domain::instance::Instance;
-use muster_domain::launch::Launch;
-use muster_domain::launch::plan::{LaunchOutcome, PlannedLaunch};
+use muster_domain::launch::plan::PlannedLaunch;
+use muster_domain::launch::{Launch, LaunchOutcome};
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::{Change, Committed, Stored};
@@ -16,9 +16,8 @@ use crate::ports::{CommitError, Instances as _, Jobs as _, Table, Write};
 use crate::writes::PassError;
 
 impl<W: Wired<Table: Table>> Run<'_, W> {
-    /// Commits what is done about jobs and instances. After a conflict it looks at them: the index
-    /// that listed them may show for minutes what they were, and one of them would fail every
-    /// round's commit.
+    /// Commits writes to jobs and instances. After a conflict it reads those records by key: the
+    /// index may list an old version for minutes, which would make every round's commit fail.
     pub(super) async fn commit(&mut self, writes: &[Write]) -> Result<Committed, PassError> {
         let jobs = writes.iter().filter_map(|write| match write {
             Write::Job(job) => Some(job),
@@ -50,9 +49,9 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
         }
     }
 
-    /// A launch with its slots, claims and counters. `taken` is the pool's counter with the lease,
-    /// where this commit takes it. Otherwise it adds to the counter without reading it: with
-    /// `wakes`, a conflict when somebody asked for a pass since.
+    /// Returns the writes of a launch with its slots, claims and counters. If `taken` is set, it
+    /// replaces the pool's counter and takes the lease. Otherwise the counter is incremented
+    /// without reading it; with `wakes`, that conflicts if a pass was requested since.
     pub(super) fn launch_writes(
         &self,
         planned: &PlannedLaunch,
@@ -80,7 +79,7 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
         writes
     }
 
-    /// New instances in the counters of limits.
+    /// Returns the increments of limit counters for new instances.
     fn counted<'b>(&self, new: impl Iterator<Item = &'b Instance>) -> Vec<Write> {
         let mut counts: BTreeMap<&Scope, u32> = BTreeMap::new();
         for scope in new.flat_map(|instance| &instance.counted_in) {
@@ -94,12 +93,12 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
     }
 }
 
-/// A new slot as its launch's commit has left it.
+/// Returns a new slot as stored by its launch's commit.
 pub(super) fn created(slot: &Instance, committed: &Committed) -> Stored<Instance> {
     Change::create(slot.clone()).stored(committed)
 }
 
-/// The writes of each slot, which stay together.
+/// Returns the writes of each slot, which must stay in one commit.
 pub(super) fn outcome_writes(outcome: &LaunchOutcome) -> Vec<Vec<Write>> {
     let bound = outcome.bound.iter().map(|(machine, next)| {
         let owner = Write::BindMachine { machine: machine.clone(), instance: next.name.clone() };

@@ -1,14 +1,14 @@
-//! What a launch pass knows of its pool, kept level with what it writes itself.
+//! What a launch pass knows about its pool, updated with its own writes.
 
 use std::collections::BTreeMap;
 
+use muster_domain::causes::with_causes;
 use muster_domain::ec2::{CooldownScope, Override};
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
-use muster_domain::launch::Launch;
-use muster_domain::launch::cooldown::Cooldowns;
-use muster_domain::launch::plan;
+use muster_domain::launch::record::Cooldowns;
+use muster_domain::launch::{Launch, plan};
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored};
@@ -18,30 +18,31 @@ use muster_domain::timings::Timings;
 
 use super::look::{Listed, MAX_DEMAND};
 use super::pool_lease::Lease;
-use crate::causes::with_causes;
 use crate::ports::{LaunchConditions, Table};
 use crate::writes::{self, PassError};
 
-/// What a pass knows.
+/// The state of a pass.
 pub(super) struct Known {
     pub(super) capacity: Lease,
-    /// The wake-ups that it has looked after.
+    /// The lease was returned in the commit of EC2's last answer.
+    pub(super) is_given_back: bool,
+    /// The number of wake-ups that it has handled.
     pub(super) wakes: u64,
     pub(super) switches: Option<Stored<Switches>>,
     pub(super) cooldowns: Option<Stored<Cooldowns>>,
-    /// How many live instances of the stack are counted.
+    /// Number of counted live instances in the stack.
     pub(super) counted: u32,
     /// Slots that EC2 has just refused: the listing may not show them yet.
     pub(super) rest: Vec<Stored<Instance>>,
-    /// Jobs as they were stored or read by key last: the index may not show that yet.
+    /// Jobs as last stored or read by key: the index may not show that yet.
     jobs: BTreeMap<JobKey, Stored<Job>>,
-    /// The same of instances that were listed.
+    /// Listed instances as last stored or read by key.
     instances: BTreeMap<InstanceName, Stored<Instance>>,
-    /// The first time at which something can be done that waits now.
+    /// The earliest time at which something that waits can continue.
     pub(super) waits: Option<Time>,
-    /// What was listed before the first round.
+    /// The listings read before the first round.
     pub(super) listed: Option<Listed>,
-    /// How many jobs a round reads.
+    /// Maximum number of jobs that a round reads.
     pub(super) reach: u32,
 }
 
@@ -54,6 +55,7 @@ impl Known {
         Self {
             wakes: capacity.wakes,
             capacity,
+            is_given_back: false,
             switches: conditions.switches,
             cooldowns: conditions.cooldowns,
             counted: conditions.counted,
@@ -66,7 +68,7 @@ impl Known {
         }
     }
 
-    /// Takes the place of what was read before.
+    /// Replaces what was read before.
     pub(super) fn read_again(&mut self, conditions: LaunchConditions) {
         if let Some(capacity) = conditions.capacity {
             self.wakes = capacity.wakes;
@@ -77,7 +79,7 @@ impl Known {
         self.counted = conditions.counted;
     }
 
-    /// Notes jobs as they are stored. Of two versions the newer one counts.
+    /// Records jobs as stored, keeping the newest version of each.
     pub(super) fn saw(&mut self, jobs: impl IntoIterator<Item = Stored<Job>>) {
         for job in jobs {
             if is_newer(&job, &self.jobs) {
@@ -86,7 +88,7 @@ impl Known {
         }
     }
 
-    /// The same for instances.
+    /// Records instances as stored, keeping the newest version of each.
     pub(super) fn saw_instances(&mut self, instances: impl IntoIterator<Item = Stored<Instance>>) {
         for instance in instances {
             let known = self.instances.get(&instance.name).map(Stored::version);
@@ -96,7 +98,7 @@ impl Known {
         }
     }
 
-    /// What the index lists, each as it is known where that is newer.
+    /// Returns listed instances, replaced by newer known versions.
     pub(super) fn as_known(&self, mut listed: Vec<Stored<Instance>>) -> Vec<Stored<Instance>> {
         if self.instances.is_empty() {
             return listed;
@@ -110,7 +112,7 @@ impl Known {
         listed
     }
 
-    /// Slots that are to be launched again now; the others are waited for.
+    /// Returns slots that are due for a retry; the others set the next wake-up.
     pub(super) fn due_retries(
         &mut self,
         pool: &Pool,
@@ -128,7 +130,7 @@ impl Known {
         retries
     }
 
-    /// The pool's demand: what the index lists, and each job that is known better as it is known.
+    /// Returns the pool's demand: jobs from the index, replaced by newer known versions.
     pub(super) fn demand(&self, pool: &PoolName, listed: Vec<Stored<Job>>) -> Vec<Stored<Job>> {
         let mut demand: BTreeMap<JobKey, Stored<Job>> = self.jobs.clone();
         for job in listed {
@@ -140,22 +142,21 @@ impl Known {
         demand.into_values().filter(is_ours).collect()
     }
 
-    /// Notes when something can be done that waits now.
+    /// Sets the next wake-up to the earliest of these times.
     pub(super) fn wait_for(&mut self, times: impl IntoIterator<Item = Time>, now: Time) {
         let ahead = times.into_iter().filter(|at| *at > now);
         self.waits = ahead.chain(self.waits).min();
     }
 
-    /// The counter as the commit of a launch leaves it. If another writer comes between, this
-    /// version is older than the table's, and the next change of it is a conflict.
+    /// Returns the counter after the commit of a launch. After a concurrent write this version is
+    /// older than the table's, and the next change of it conflicts.
     pub(super) fn counted_up(&self, fresh: u32) -> Change<Capacity> {
         let mut next = Capacity::clone(&self.capacity);
         next.live = next.live.saturating_add(fresh);
         self.capacity.change(next)
     }
 
-    /// Tells the other passes what EC2 refuses. Advice: nothing waits for it, and nothing fails
-    /// with it.
+    /// Publishes EC2's refusals to other passes. This is advisory: no other work depends on it.
     pub(super) async fn remember<T: Table>(
         &mut self,
         table: &T,
@@ -163,7 +164,7 @@ impl Known {
     ) {
         let mut conflicts = false;
         let noted = writes::in_rounds(async || {
-            // The pass has read the record before: only a conflict is worth another read.
+            // The record was read before, so only a conflict makes it necessary to read it again.
             if std::mem::replace(&mut conflicts, true) {
                 self.cooldowns = table.cooldowns().await?;
             }
@@ -178,12 +179,12 @@ impl Known {
         if let Err(error) = noted.await {
             tracing::warn!(
                 error = with_causes(&error),
-                "failed to write the cooldowns; other passes ask EC2"
+                "failed to record EC2's refusals; other passes will call EC2"
             );
         }
     }
 
-    /// Whether a launch that is planned asks for what is known to be closed by now.
+    /// Whether a planned launch requests something that EC2 has meanwhile refused.
     pub(super) fn is_refused(&self, launch: &Launch, now: Time) -> bool {
         let Some(cooldowns) = &self.cooldowns else { return false };
         let market = launch.request.market;
@@ -197,12 +198,12 @@ impl Known {
     }
 }
 
-/// Whether a job is not known yet, or was written since.
+/// Whether a job is unknown, or newer than the known version.
 fn is_newer(job: &Stored<Job>, known: &BTreeMap<JobKey, Stored<Job>>) -> bool {
     known.get(&job.key()).is_none_or(|known| known.version() < job.version())
 }
 
-/// Each slot once, as it was written last.
+/// Returns each slot once, in its newest version.
 fn newest(slots: impl Iterator<Item = Stored<Instance>>) -> Vec<Stored<Instance>> {
     let mut all: BTreeMap<InstanceName, Stored<Instance>> = BTreeMap::new();
     for slot in slots {

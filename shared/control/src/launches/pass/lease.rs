@@ -1,8 +1,9 @@
-//! The lease of a pool's launch pass: one invocation at a time, and who comes later leaves word.
+//! The lease of a pool's launch pass: one invocation at a time; later ones leave a request for one
+//! more round.
 //!
-//! A pass that finds the pool free takes the lease with the first thing that it commits, mostly
-//! its first launch: one write fewer stands between a job and its machine, and a pass that finds
-//! nothing to do writes nothing. Of two such passes the commit of one is a conflict.
+//! A pass that finds the pool free takes the lease with its first commit, usually its first launch:
+//! that saves a write between a job and its machine, and a pass with nothing to do writes nothing.
+//! If two such passes overlap, one of their commits conflicts.
 
 use muster_domain::ids::PoolName;
 use muster_domain::pool::Pool;
@@ -17,12 +18,13 @@ use crate::ports::{Launches as _, Table};
 use crate::writes::{self, PassError};
 
 impl<W: Wired<Table: Table>> LaunchPass<'_, W> {
-    /// Asks for a pass of the pool, whose record was `read`. Takes the lease when it is free: `at
-    /// once`, or with the first commit of the pass. `again` is a wake-up that comes again: it must
-    /// not make the holder plan anew once more, and only looks whether the lease is free by now.
+    /// Requests a pass of the pool whose record was `read`. Takes the lease if it is free:
+    /// immediately with `at_once`, otherwise with the pass's first commit. With `again`, the
+    /// wake-up was received before: it does not make the holder plan once more, and only checks
+    /// whether the lease is free.
     ///
     /// # Errors
-    /// A conflict, where somebody else was faster.
+    /// A conflict if a concurrent writer was faster.
     pub(super) async fn ask(
         &self,
         pool: &Pool,
@@ -47,7 +49,7 @@ impl<W: Wired<Table: Table>> LaunchPass<'_, W> {
         Ok(Lease::Stored(change.stored(&committed)))
     }
 
-    /// The same for a record that somebody has written meanwhile. The lease is taken at once.
+    /// Like [`Self::ask`], after a concurrent write to the record. Takes the lease immediately.
     pub(super) async fn ask_again(
         &self,
         pool: &Pool,
@@ -63,11 +65,11 @@ impl<W: Wired<Table: Table>> LaunchPass<'_, W> {
 }
 
 impl<W: Wired<Table: Table>> Run<'_, W> {
-    /// Takes the lease if it is only planned. Before everything that a pass writes, except its
-    /// first launch, which takes it along.
+    /// Takes the lease if that is only planned. Precedes every write of a pass except its first
+    /// launch, which takes the lease itself.
     ///
     /// # Errors
-    /// A conflict, where another pass was faster.
+    /// A conflict if a different pass was faster.
     pub(super) async fn hold(&mut self) -> Result<(), PassError> {
         let known = &mut self.known;
         if let Lease::Planned { next, .. } = &known.capacity {
@@ -78,28 +80,23 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
         Ok(())
     }
 
-    /// Gives the lease back in one write, if nobody has written the record since: then nobody asked
-    /// for a pass either.
+    /// Releases the lease in one write, provided the record is unchanged: then no pass was
+    /// requested either.
     pub(super) async fn give_back(&mut self) -> Result<bool, PassError> {
-        let stored = match &self.known.capacity {
-            Lease::Planned { read, .. } => return self.leave_word(read.clone()).await,
-            Lease::Stored(stored) => stored,
-        };
-        if !stored.is_held_by(self.pass.holder) {
-            return Ok(false);
+        if let Lease::Planned { read, .. } = &self.known.capacity {
+            return self.leave_word(read.clone()).await;
         }
-        let (next, later) = self.given_back(stored);
+        let Some((change, later)) = self.returned_lease() else { return Ok(false) };
         let is_given_back =
-            writes::commit_unless_changed(self.pass.context.table, &[stored.change(next).into()])
-                .await?;
+            writes::commit_unless_changed(self.pass.context.table, &[change.into()]).await?;
         if is_given_back {
             self.report.later = later;
         }
         Ok(is_given_back)
     }
 
-    /// Puts on record what a pass has found that needed no lease: the wake-up that it sends for
-    /// later, and which configuration it knows. Mostly that is nothing new.
+    /// Records the results of a pass without a lease: the delayed wake-up that it sends, and the
+    /// configuration that it saw. Usually there is nothing new.
     async fn leave_word(&mut self, read: Option<Stored<Capacity>>) -> Result<bool, PassError> {
         let mut read = Some(read);
         let Self { pass, pool, known, report, .. } = self;
@@ -122,15 +119,24 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
         .await
     }
 
-    /// The record without the lease, and the delay of the wake-up that is to be sent with that.
+    /// Builds the change that returns the lease, if this pass holds it.
+    pub(super) fn returned_lease(&self) -> Option<(Change<Capacity>, Option<Seconds>)> {
+        let Lease::Stored(stored) = &self.known.capacity else { return None };
+        stored.is_held_by(self.pass.holder).then(|| {
+            let (next, later) = self.given_back(stored);
+            (stored.change(next), later)
+        })
+    }
+
+    /// Returns the record without the lease, and the delay of the wake-up to send along with it.
     fn given_back(&self, stored: &Capacity) -> (Capacity, Option<Seconds>) {
         let mut next = stored.released();
         let later = self.known.waits.and_then(|at| next.wake_later(at, (self.pass.clock)()));
         (next, later)
     }
 
-    /// Gives the lease back, but only if nobody asked for a pass since; otherwise answers with the
-    /// record, and the lease is kept.
+    /// Releases the lease unless a pass was requested since; in that case keeps it and returns the
+    /// record.
     pub(super) async fn release(&mut self) -> Result<Option<Stored<Capacity>>, PassError> {
         let (table, mut later) = (self.pass.context.table, None);
         let held = writes::in_rounds(async || {
@@ -153,7 +159,7 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
         Ok(held)
     }
 
-    /// Gives the lease back, whoever asked for a pass.
+    /// Releases the lease, even if a pass was requested.
     pub(super) async fn leave(&self) -> Result<(), PassError> {
         let released = |stored: Option<&Capacity>| {
             let held = stored.filter(|stored| stored.is_held_by(self.pass.holder));

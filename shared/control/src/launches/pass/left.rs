@@ -13,13 +13,13 @@ use crate::ports::{CommitError, Jobs as _, Table, Write};
 use crate::writes::PassError;
 
 impl<W: Wired<Table: Table>> Run<'_, W> {
-    /// Puts on record until when slots wait. Whoever wrote one of the records meanwhile knows better,
-    /// and another pool does not get that one either.
+    /// Records until when slots wait. If a concurrent writer changed a slot, that slot stays as it
+    /// is and its job is not moved to a different pool.
     pub(super) async fn put_off(&mut self, plan: &mut Plan) -> Result<(), PassError> {
         let writes: Vec<Write> = plan.put_off.iter().cloned().map(Write::from).collect();
         for part in writes.chunks(MAX_WRITES) {
             if !self.goes_on_with(part, plan).await? {
-                // One of them has changed: the others need not wait for the next pass.
+                // One of them has changed: write the others separately.
                 for write in part {
                     self.goes_on_with(std::slice::from_ref(write), plan).await?;
                 }
@@ -29,8 +29,8 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
         Ok(())
     }
 
-    /// Commits, and has the plan go on with the records as they are stored then. False where one of
-    /// them has changed.
+    /// Commits these writes and updates the plan with the stored records. Returns false if one of
+    /// the records has changed.
     async fn goes_on_with(&mut self, part: &[Write], plan: &mut Plan) -> Result<bool, PassError> {
         match self.commit(part).await {
             Ok(committed) => part.iter().for_each(|write| goes_on(plan, write, &committed)),
@@ -40,15 +40,15 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
         Ok(true)
     }
 
-    /// The jobs of slots for which nothing is launched now: since before this pass, or after what
-    /// EC2 has just said.
+    /// Returns the jobs of slots for which nothing is launched now, because of an earlier refusal
+    /// or EC2's latest answer.
     pub(super) async fn left_by_slots(
         &mut self,
         mut stuck: Vec<BlockedSlot>,
     ) -> Result<Vec<Unplaced>, PassError> {
         let Context { table, settings, .. } = self.pass.context;
         if let Some(cooldowns) = &self.known.cooldowns {
-            // What EC2 refuses by now, and nothing else: the rest was judged with the plan.
+            // Only EC2's refusals: everything else was judged in the plan.
             let mut refused = Conditions::default();
             refused.cooldowns.clone_from(cooldowns);
             self.known.rest.retain(|slot| {
@@ -74,8 +74,8 @@ impl<W: Wired<Table: Table>> Run<'_, W> {
     }
 }
 
-/// What was put off may find a machine in another pool: the plan goes on with the record as it is
-/// stored now.
+/// Updates the plan with a postponed slot as stored, because its job may get a machine in a
+/// different pool.
 fn goes_on(plan: &mut Plan, write: &Write, committed: &Committed) {
     if let Write::Instance(put_off) = write {
         for stuck in plan.stuck.iter_mut().filter(|one| one.slot.name == put_off.name) {

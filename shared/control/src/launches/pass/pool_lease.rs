@@ -1,18 +1,18 @@
-//! The pool's counter and lease, as a launch pass knows them.
+//! A pool's counter and lease, as known to a launch pass.
 
 use std::ops::Deref;
 
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::stored::{Change, Stored};
 
-/// The pool's counter and lease, as a pass knows it.
+/// A pool's counter and lease.
 #[derive(Clone, Debug)]
 pub(super) enum Lease {
-    /// The record as it stands in the table.
+    /// The record as stored.
     Stored(Stored<Capacity>),
-    /// The pool is free, and the record says so until the pass commits something.
+    /// The pool is free; the pass takes the lease with its first commit.
     Planned {
-        /// What was read.
+        /// The record as read.
         read: Option<Stored<Capacity>>,
         /// The record with the lease.
         next: Box<Capacity>,
@@ -20,8 +20,8 @@ pub(super) enum Lease {
 }
 
 impl Lease {
-    /// The record that takes the place of this one. Where the lease is only planned, the change
-    /// takes it.
+    /// Returns the change that replaces this record. If the lease is only planned, the change takes
+    /// it.
     pub(super) fn change(&self, next: Capacity) -> Change<Capacity> {
         match self {
             Self::Stored(stored) => stored.change(next),

@@ -1,52 +1,54 @@
-//! What a launch pass did, and what becomes of the messages around it.
+//! The results of a launch pass, and what happens to its messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::ec2::ErrorClass;
+use muster_domain::ec2::{ErrorClass, LaunchError};
 use muster_domain::ids::{JobKey, PoolName};
-use muster_domain::launch::plan::{LaunchOutcome, Plan};
+use muster_domain::launch::plan::Plan;
 use muster_domain::launch::verdict::Brake;
-use muster_domain::launch::{Launch, LaunchAnswer, LaunchError, LaunchState};
+use muster_domain::launch::{Launch, LaunchAnswer, LaunchOutcome, LaunchState};
 use muster_domain::message::WakePool;
 use muster_domain::time::{Seconds, Time};
 
 use crate::metrics::{Measure, Metric};
-use crate::ports::{Queue, QueueError};
+use crate::ports::{Queue, QueueError, again_after};
 use crate::woken::Woken;
 use crate::writes::PassError;
 
-/// What a call of EC2 may take, 20 seconds, and the commit of its answer.
+/// Maximum duration of a call to EC2 (20 seconds) and the commit of its answer.
 const CALL: Seconds = Seconds(25);
 
-/// What a launch pass did.
+/// The results of a launch pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchReport {
-    /// Another pass holds the pool; it will see that it was asked to run again.
+    /// A different pass holds the lease, and was asked for one more round.
     pub held_by_other: bool,
-    /// Jobs given to runners that were there.
+    /// Jobs assigned to existing runners.
     pub claimed: usize,
-    /// Machines bound.
+    /// Machines bound to instances.
     pub launched: usize,
     /// Slots that EC2 refused.
     pub failed: usize,
-    /// Launches whose answer is not known yet.
+    /// Launches without an answer yet.
     pub open: usize,
-    /// Jobs and slots for which nothing was launched, by what stands in the way.
+    /// Jobs and slots for which nothing was launched, by reason.
     pub blocked: BTreeMap<Brake, usize>,
-    /// Launch calls that EC2 refused, in part or whole, by class.
+    /// Launch calls that EC2 refused, in part or entirely, by class.
     pub refusals: BTreeMap<ErrorClass, usize>,
-    /// Jobs that were moved to other pools: each pool is sent a wake-up for them.
+    /// Jobs moved to other pools, which get a wake-up for them.
     pub moved_to: BTreeMap<PoolName, Vec<JobKey>>,
-    /// There may be more to do: send another wake-up.
+    /// There may be more to do: send a new wake-up.
     pub unfinished: bool,
-    /// What the wake-up asked for is not done, and nobody else knows of it: it must come again.
+    /// The wake-up's request is neither done nor known to a different pass, so it must return.
     pub again: bool,
-    /// Something waits: wake the pool after this time.
+    /// The wake-up lists a job that is not on record yet: it must be redelivered.
+    pub is_early: bool,
+    /// Delay after which to wake the pool, because something waits.
     pub later: Option<Seconds>,
 }
 
 impl LaunchReport {
-    /// What CloudWatch is told.
+    /// Returns the metrics.
     #[must_use]
     pub fn measures(&self) -> Vec<Measure> {
         let mut measures = Vec::new();
@@ -54,7 +56,8 @@ impl LaunchReport {
             measures.push(Measure::count(Metric::LaunchFailed, self.failed));
         }
         if !self.refusals.is_empty() {
-            // The others as none, so that each class has a line once there is any.
+            // Includes the other classes with zero, so that each class has a line once there is
+            // any.
             let of = |class| self.refusals.get(&class).copied().unwrap_or(0);
             measures.extend(
                 ErrorClass::ALL.iter().copied().filter_map(|class| {
@@ -65,7 +68,7 @@ impl LaunchReport {
         measures
     }
 
-    /// Notes what stands in the way of a plan.
+    /// Counts the reasons for which a plan launches nothing.
     pub(super) fn counts(&mut self, plan: &Plan) {
         self.blocked.clear();
         for block in plan.blocks() {
@@ -73,7 +76,7 @@ impl LaunchReport {
         }
     }
 
-    /// The refusals of a call: it counts once for each class of its errors.
+    /// Counts the refusals of a call, once for each class of its errors.
     pub(super) fn refused(&mut self, launch: &Launch, answer: &Result<LaunchAnswer, LaunchError>) {
         let errors = match answer {
             Ok(answer) => answer.errors.as_slice(),
@@ -90,7 +93,7 @@ impl LaunchReport {
         }
     }
 
-    /// What became of a launch.
+    /// Counts and logs the outcome of a launch.
     pub(super) fn settled(&mut self, outcome: &LaunchOutcome) {
         self.launched += outcome.bound.len();
         self.failed += outcome.failed.len();
@@ -105,21 +108,21 @@ impl LaunchReport {
         }
     }
 
-    /// The pool is another pass's. That one reads an index, which may not show the jobs of this
-    /// wake-up before it is done: if one `waits`, it comes again.
+    /// Records that a different pass holds the lease. That pass reads an index that may not show
+    /// the jobs of this wake-up in time: if one of them `waits`, the wake-up returns.
     pub(super) const fn found_held(&mut self, waits: bool) {
         self.held_by_other = true;
         self.again = waits;
     }
 }
 
-/// A launch pass that was stopped by an error, and what it had done until then.
+/// A launch pass stopped by an error, with its results until then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the launch pass stopped")]
 pub struct LaunchStopped {
-    /// What was done, and is to be told all the same: pools may have been given jobs.
+    /// The results: pools may have been given jobs, so they must be reported nevertheless.
     pub report: Box<LaunchReport>,
-    /// What stopped it.
+    /// The error.
     #[source]
     pub error: PassError,
 }
@@ -130,36 +133,36 @@ impl<E: Into<PassError>> From<E> for LaunchStopped {
     }
 }
 
-/// When an invocation that ends at `deadline` begins no more calls of EC2: what it had in hand when
-/// it is stopped waits for leases, and the batch for its visibility. A function with little time
-/// has the first half of it.
+/// Returns the time after which an invocation that ends at `deadline` starts no more calls to EC2:
+/// work that is interrupted waits for the lease to expire, and its messages for their visibility
+/// timeout. An invocation with little time gets the first half of it.
 #[must_use]
 pub fn last_call(begun: Time, deadline: Time) -> Time {
     let half = deadline.since(begun).0 / 2;
     deadline - CALL.min(Seconds(half))
 }
 
-/// How long a wake-up waits whose pool is held by another pass: about as long as a call of
-/// `CreateFleet`, after which the holder looks again, in an index that shows by then what it did
-/// not show before.
+/// Delay of a wake-up whose pool is held by a different pass: about the duration of `CreateFleet`,
+/// after which the holder reads the index again, which is up to date by then.
 const HELD: Seconds = Seconds(2);
 
-/// After this many receives a wake-up is let go, and the sweep sends another one: only poison is
-/// ever in the dead-letter queue.
+/// The redelivery delay of a wake-up that was received before the commit of its jobs.
+const EARLY: Seconds = Seconds(1);
+
+/// The maximum number of receives of such a wake-up. A commit that takes longer has failed, or is
+/// followed by a second wake-up ([`crate::jobs::batch`]).
+const MAX_EARLY: u32 = 3;
+
+/// Number of receives after which a wake-up is dropped and the sweep sends a new one, so that only
+/// messages that cannot be processed reach the dead-letter queue.
 const MAX_RECEIVES: u32 = 50;
 
-/// How long a message waits whose event was not folded, or whose pass failed: what fails is mostly
-/// over in seconds, and the queue's own time-out is minutes.
-#[must_use]
-pub fn again_after(receives: u32) -> Seconds {
-    Seconds(receives.saturating_mul(5).clamp(5, 30))
-}
-
-/// How long a wake-up waits before it comes again; none when it is done with.
+/// Returns the delay after which a wake-up returns, or none if it is done.
 #[must_use]
 pub fn comes_again<E>(passed: &Result<LaunchReport, E>, receives: u32) -> Option<Seconds> {
     let wait = match passed {
         Ok(report) if report.again => HELD,
+        Ok(report) if report.is_early && receives < MAX_EARLY => EARLY,
         Ok(_) => return None,
         Err(_) => again_after(receives),
     };

@@ -1,4 +1,4 @@
-//! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
+//! Reads of orphans, switches, pools, the audit trail and cursors.
 
 use muster_domain::audit::Audit;
 use muster_domain::ids::MachineId;
@@ -13,37 +13,38 @@ use muster_domain::time::Time;
 use super::{CommitError, ReadError};
 use crate::notices::Notices;
 
-/// What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
+/// Reads of orphans, switches, pools, the audit trail and cursors.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Operations {
-    /// The orphan ledger.
+    /// Returns the orphan ledger.
     async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError>;
-    /// An entry of the ledger.
+    /// Returns a machine's entry in the orphan ledger.
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError>;
-    /// What operators have switched off; none while nobody ever did.
+    /// Returns the switches, if they were ever used.
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError>;
-    /// Which repositories GitHub is to be asked about; none while no event was unreadable.
+    /// Returns the repositories to query GitHub about, if an event was ever unreadable.
     async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError>;
-    /// How far GitHub's list of webhook deliveries was read; none before the first time.
+    /// Returns how far GitHub's list of webhook deliveries was read, if it ever was.
     async fn redeliveries(&self) -> Result<Option<Stored<Redeliveries>>, ReadError>;
-    /// What was told to whoever is told notices; none while nothing ever was.
+    /// Returns which notices the receiver knows about, if any were ever sent.
     async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError>;
-    /// The set of pools that was applied last; none while none ever was.
+    /// Returns the set of pools that was applied last, if any was.
     async fn pool_set(&self) -> Result<Option<Stored<PoolSet>>, ReadError>;
-    /// Versions of the set that are kept, in no order; missing ones are left out.
+    /// Returns stored versions of the set, in no order; missing ones are left out.
     async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError>;
-    /// The audit trail about a subject, newest first.
+    /// Returns the audit trail of a subject, newest first.
     async fn audit(&self, subject: &str, limit: u32) -> Result<Vec<Audit>, ReadError>;
-    /// The audit trail of all subjects between two times, both included, newest first.
+    /// Returns the audit trail of all subjects between two times, inclusive, newest first.
     async fn audit_between(
         &self,
         from: Time,
         to: Time,
         limit: u32,
     ) -> Result<Vec<Audit>, ReadError>;
-    /// A named point in time kept across invocations, for example of the last reconciliation.
+    /// Returns a named time that is kept across invocations, for example that of the last
+    /// reconciliation.
     async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError>;
-    /// Moves a cursor from what it was; a conflict means that another invocation did.
+    /// Moves a cursor from its previous value; a conflict means that another invocation moved it.
     async fn move_cursor(
         &self,
         name: &str,

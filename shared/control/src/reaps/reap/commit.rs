@@ -1,4 +1,4 @@
-//! What a pass writes, in one commit.
+//! Builds and commits what a reap pass writes.
 
 use muster_domain::ids::JobKey;
 use muster_domain::instance::Instance;
@@ -10,10 +10,10 @@ use super::Reap;
 use crate::context::Ports;
 use crate::launches::headroom;
 use crate::ports::{CommitError, Launches, Table, Write};
-use crate::writes::{self, PassError};
+use crate::writes::{self, Before, PassError};
 
 impl<P: Ports> Reap<'_, P> {
-    /// Answers with the instance as it is stored then, and the job that became demand again.
+    /// Commits a transition. Returns the instance as stored, and the job that is demand again.
     pub(super) async fn commit(
         &self,
         before: &Stored<Instance>,
@@ -47,7 +47,7 @@ impl<P: Ports> Reap<'_, P> {
                     return Err(error.into());
                 }
                 tracing::error!(instance.id = %next.name, ?uncounted,
-                    "a counter is at zero beside a live record: not counted down");
+                    "a counter is zero despite a live record: not decremented");
                 writes.retain(|write| !uncounted.contains(write));
                 self.context.table.commit(&writes).await?
             }
@@ -63,8 +63,9 @@ impl<P: Ports> Reap<'_, P> {
         Ok((stored, gave_back))
     }
 
-    /// Writes the instance as it is. Tables that refuse writes end the pass here: EC2 and GitHub
-    /// count what the account reads, and a pass that cannot write would read the same each time.
+    /// Writes the instance unchanged. If the table refuses writes, this ends the pass before it
+    /// calls EC2 and GitHub, whose quotas count reads: a pass that cannot write would repeat the
+    /// same reads each time.
     pub(super) async fn write_again(
         &self,
         instance: &Stored<Instance>,
@@ -74,8 +75,9 @@ impl<P: Ports> Reap<'_, P> {
         Ok(change.stored(&committed))
     }
 
-    /// Notes a machine that served nothing: after a few in a row, one at a time finds out whether
-    /// the next one does. In the commit that ends its claim, so that its job finds that on record.
+    /// Records a machine that never ran a job. After several in a row, the pool launches one at a
+    /// time until one works. Part of the commit that ends the claim, so that the job finds it
+    /// recorded.
     async fn failure(
         &self,
         before: &Instance,
@@ -84,19 +86,19 @@ impl<P: Ports> Reap<'_, P> {
     ) -> Result<Option<Write>, PassError> {
         let Some(why) = before.served_nothing(next) else { return Ok(None) };
         tracing::warn!(instance.id = %next.name, pool.name = %next.pool, why,
-            "a machine served nothing");
+            "a machine never ran a job");
         let pool = self.context.settings.pool(&next.pool);
         if pool.is_some_and(|pool| next.is_outdated(pool)) {
-            // What an older configuration launched says nothing of this one.
+            // A failure under an older configuration says nothing about the current one.
             return Ok(None);
         }
-        let stored = self.context.table.cooldowns().await?;
-        let record = stored.as_deref().cloned().unwrap_or_default();
+        let stored = Before::of(self.context.table.cooldowns().await)?;
+        let record = stored.record().cloned().unwrap_or_default();
         if before.runner.n > 0 && before.runner.id.is_none() && record.has_entity(&before.entity) {
-            // GitHub refuses or limits its entity: that is no other one's trouble.
+            // GitHub denies or limits this entity, which is not the pool's failure.
             return Ok(None);
         }
         let noted = record.after_failure(next, why, now);
-        Ok(noted.map(|noted| Change::from_read(stored.as_ref(), noted).into()))
+        Ok(noted.map(|noted| stored.change(noted, now).into()))
     }
 }

@@ -1,11 +1,11 @@
-//! What a round of a reap pass passes on to the next.
+//! Observations that a round of a reap pass keeps for the next round.
 
 use muster_domain::ids::RunnerId;
 use muster_domain::instance::Instance;
 use muster_domain::observation::Observation;
 
-/// What a pass knows before it looks: what its message has told, and what was answered to its own
-/// calls in a round that ended with a conflict.
+/// Observations available before the pass queries anything: those from its message, and answers to
+/// its own calls in a round that ended with a conflict.
 pub(super) struct Heard {
     seen: Observation,
     registration: Option<RunnerId>,
@@ -16,8 +16,8 @@ impl Heard {
         Self { seen: message, registration: None }
     }
 
-    /// All of it that concerns the instance as it stands now: its machine stays the same, its
-    /// registration may be another one.
+    /// Returns the observations that still apply to the instance: its machine stays the same, but
+    /// its registration may be a new one.
     pub(super) fn about(&self, instance: &Instance) -> Observation {
         self.seen.carried_over(instance.runner.id == self.registration)
     }

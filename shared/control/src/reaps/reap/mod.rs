@@ -1,4 +1,4 @@
-//! The reap pass: observe, decide, commit, perform, settle, over one instance.
+//! The reap pass for one instance: observe, decide, commit, perform, settle.
 
 mod commit;
 mod heard;
@@ -6,6 +6,7 @@ mod observe;
 mod perform;
 mod settle;
 
+use muster_domain::causes::with_causes;
 use muster_domain::ids::{EntityKind, InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
@@ -20,32 +21,31 @@ use muster_domain::usage::{self, Loss};
 use self::heard::Heard;
 pub(crate) use self::settle::MAX_RECEIVES;
 
-use crate::causes::with_causes;
 use crate::context::{Context, Ports};
 use crate::ports::{Instances, ReadError, Registrar};
 use crate::writes::{self, PassError};
 
-/// Most decisions of one pass. A full delete takes seven.
+/// Maximum decisions per pass. A full delete takes seven.
 const ROUNDS: usize = 16;
 
-/// The message that carries a pass.
+/// The message that started a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Names the message among those for the same row.
+    /// Identifies the message among those for the same row.
     pub nonce: u64,
-    /// How often it was received.
+    /// How often the message was received.
     pub receives: u32,
 }
 
-/// A message that arrives so long after its instance was due comes from the sweep, and another one
-/// failed before it.
+/// A message that arrives this late after its instance was due comes from the sweep, and an earlier
+/// message failed.
 const FAILED_BEFORE: Seconds = Seconds(90);
-/// How late a message is at most that waited in the queue until its instance was due.
+/// Maximum delay of a message that waited in the queue until its instance was due.
 const ON_TIME: Seconds = Seconds(10);
 
 impl Ticket {
-    /// Whether a pass before this one may have failed: the message comes again, but not because it
-    /// waited until now, or nothing was written about the instance long after it was due.
+    /// Whether an earlier pass may have failed: the message was received before, but was not
+    /// waiting until now; or nothing was written about the instance long after it was due.
     fn follows_a_failure(&self, instance: &Instance, now: Time) -> bool {
         let is_late = |by: Seconds| instance.due_at().is_some_and(|due| now.is_past(due, by));
         let waited = instance.wake_nonce() == Some(self.nonce) && !is_late(ON_TIME);
@@ -56,7 +56,7 @@ impl Ticket {
 /// What to do with the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// Done with it.
+    /// Delete it.
     Ack,
     /// Hide it for this long, and report it as failed so that it stays.
     Hide(Seconds),
@@ -64,45 +64,67 @@ pub enum Settlement {
 
 /// The reap passes of an invocation.
 pub struct Reap<'a, P: Ports> {
-    /// The world, with the pools as they are now.
+    /// The ports, and the settings with the current pools.
     pub context: Context<'a, P>,
-    /// An operator has switched deletes off.
+    /// Whether an operator has switched deletes off.
     pub deletes_off: bool,
 }
 
-/// One pass, as far as it has come.
+/// The progress of one pass.
 pub struct Pass {
     name: InstanceName,
     ticket: Ticket,
     heard: Heard,
-    /// Where it goes on once its machine is ended: the row that says so, and all that was seen.
+    /// Where to start, or to resume after the termination: the row as it is stored, and the
+    /// observations so far.
     paused: Option<(Stored<Instance>, Observation)>,
-    /// What was lost with the machine whose record it has ended.
+    /// What the end of the machine cost, once its record has ended.
     pub(super) lost: Option<(PoolName, Loss)>,
 }
 
-/// Where a pass has come to.
+/// The progress of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// To its end.
+    /// Finished.
     Settled(Settlement),
-    /// Its machine is to be ended, as its row says by now. It goes on with [`Pass::terminated`].
+    /// Its machine should be terminated, as its row records. Resumes with [`Pass::terminated`].
     Terminates(MachineId),
 }
 
 impl Pass {
-    /// A pass over an instance.
+    /// Creates a pass for an instance.
     #[must_use]
     pub fn new(name: InstanceName, ticket: Ticket) -> Self {
         Self::after(name, ticket, Observation::default())
     }
 
-    /// A pass that starts with what its message has told.
+    /// Creates a pass over the owner of a machine after an event of EC2: `what` is the machine's new state, or
+    /// [`SPOT_INTERRUPTION`].
+    #[must_use]
+    pub fn of_event(name: InstanceName, ticket: Ticket, what: &str, at: Option<Time>) -> Self {
+        let told_gone = matches!(what, "shutting-down" | "terminated");
+        let told = Observation {
+            machine_hint: true,
+            machine_told_gone: told_gone,
+            machine_ended_at: at.filter(|_| told_gone),
+            spot_notice: what == SPOT_INTERRUPTION,
+            ..Observation::default()
+        };
+        Self::after(name, ticket, told)
+    }
+
+    /// Makes the pass start with an instance that was just read.
+    pub(crate) fn over(self, instance: Stored<Instance>) -> Self {
+        let seen = self.heard.about(&instance);
+        Self { paused: Some((instance, seen)), ..self }
+    }
+
+    /// Creates a pass with the observations from its message.
     fn after(name: InstanceName, ticket: Ticket, message: Observation) -> Self {
         Self { name, ticket, heard: Heard::by_message(message), paused: None, lost: None }
     }
 
-    /// Tells what EC2 has answered to the end of the machine.
+    /// Passes in EC2's answer to the termination.
     pub fn terminated(&mut self, answer: Termination) {
         let Some((instance, seen)) = &mut self.paused else { return };
         if let Termination::Failed(class, fault) = &answer {
@@ -115,42 +137,17 @@ impl Pass {
 }
 
 impl<P: Ports> Reap<'_, P> {
-    /// A pass for the owner of a machine that something happened to: EC2's word for its state, or
-    /// [`SPOT_INTERRUPTION`], and when. A machine without an owner costs one read: the sweep looks after
-    /// those.
+    /// Runs a pass to its end, or until its machine should be terminated: the caller terminates the
+    /// machines of many passes in one call.
     ///
     /// # Errors
-    /// When the table does not answer.
-    pub async fn machine_changed(
-        &self,
-        machine: &MachineId,
-        what: &str,
-        at: Option<Time>,
-        ticket: &Ticket,
-    ) -> Result<Option<Pass>, PassError> {
-        let told_gone = matches!(what, "shutting-down" | "terminated");
-        let told = Observation {
-            machine_hint: true,
-            machine_told_gone: told_gone,
-            machine_ended_at: at.filter(|_| told_gone),
-            spot_notice: what == SPOT_INTERRUPTION,
-            ..Observation::default()
-        };
-        let owner = self.context.table.owner_of(machine).await?;
-        Ok(owner.map(|name| Pass::after(name, ticket.clone(), told)))
-    }
-
-    /// Takes a pass to its end, or to the end of its machine: those of many passes go into one
-    /// call.
-    ///
-    /// # Errors
-    /// When a table or queue does not answer, or other writers kept being faster. The message stays
-    /// and the pass is repeated.
+    /// When a table or queue does not answer, or too many concurrent writes conflict. The message
+    /// stays and the pass is repeated.
     pub async fn advance(&self, pass: &mut Pass, now: Time) -> Result<Progress, PassError> {
         writes::in_rounds(async || self.round(pass, now).await).await
     }
 
-    /// One round of the pass.
+    /// Runs one round of the pass.
     async fn round(&self, pass: &mut Pass, now: Time) -> Result<Progress, PassError> {
         let (mut instance, mut seen) = match pass.paused.take() {
             Some(paused) => paused,
@@ -164,7 +161,7 @@ impl<P: Ports> Reap<'_, P> {
                     tracing::error!(
                         instance.id = %key,
                         error = with_causes(&why),
-                        "skipped a record: not of this version"
+                        "skipped a record that this version cannot read"
                     );
                     return Ok(Progress::Settled(Settlement::Ack));
                 }
@@ -172,7 +169,7 @@ impl<P: Ports> Reap<'_, P> {
             },
         };
         if instance.state().is_live() && pass.ticket.follows_a_failure(&instance, now) {
-            // It reads nothing that has a quota before the table accepts a write again.
+            // Proves that the table accepts writes before the pass spends quota on reads.
             instance = self.write_again(&instance).await?;
         }
         self.report_probe(&instance, now).await?;
@@ -190,7 +187,7 @@ impl<P: Ports> Reap<'_, P> {
             match lifecycle::decide(&instance, &seen, &policy, now) {
                 Step::Look(need) => self.look(need, &instance, &mut seen, now).await?,
                 Step::Act { next, records, effect } => {
-                    // Room in the pool, or a job that needs another runner.
+                    // Capacity in the pool, or a job that needs a new runner.
                     let ended = instance.state().is_live() && !next.state().is_live();
                     let is_given_up =
                         records.iter().any(|record| matches!(record, Record::Orphan(_)));
@@ -221,7 +218,7 @@ impl<P: Ports> Reap<'_, P> {
                 Step::Done => return Ok(Progress::Settled(Settlement::Ack)),
             }
         }
-        tracing::error!(instance.id = %instance.name, "reap pass did not come to rest");
+        tracing::error!(instance.id = %instance.name, "reap pass exceeded its maximum number of decisions");
         Ok(Progress::Settled(Settlement::Ack))
     }
 }
@@ -230,8 +227,8 @@ pub(crate) fn registrar(instance: &Instance) -> Registrar {
     Registrar { entity: instance.entity.clone(), installation: instance.installation }
 }
 
-/// As whom GitHub is asked for the job of an instance: what acts for an enterprise need not see a
-/// repository.
+/// Returns the registrar for querying an instance's job: an enterprise's installation may
+/// not have access to the repository.
 fn registrar_of_job(instance: &Instance, job: &Job) -> Registrar {
     match (instance.entity.kind(), job.home()) {
         (EntityKind::Enterprise, Some(entity)) => {

@@ -1,12 +1,13 @@
-//! What a pass looks at: the machine, the runner, the launch, the claimed job.
+//! The observations of a pass: the machine, the runner, the launch, the claimed job.
 
 use muster_domain::ids::Entity;
-use muster_domain::instance::{ErrorDetail, Instance};
+use muster_domain::instance::Instance;
 use muster_domain::job::{Job, JobStatus};
-use muster_domain::launch::trouble::Asked;
+use muster_domain::launch::record::trouble::Asked;
 use muster_domain::lifecycle::Need;
-use muster_domain::observation::{Look, Observation, ProviderError, RunnerSeen};
-use muster_domain::pool::surplus::is_surplus;
+use muster_domain::lifecycle::surplus::is_surplus;
+use muster_domain::observation::{Look, Observation, RunnerSeen};
+use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
@@ -15,9 +16,9 @@ use crate::context::Ports;
 use crate::health::note_answer;
 use crate::jobs::ingest::Ingest;
 use crate::ports::{CommitError, Compute, Github, Instances, Jobs, Launches};
-use crate::writes::PassError;
+use crate::writes::{Before, PassError};
 
-/// Most jobs that are counted as the demand that an idle runner may yet serve.
+/// Maximum number of jobs counted as demand that an idle runner may serve.
 const MAX_DEMAND: u32 = 100;
 
 impl<P: Ports> Reap<'_, P> {
@@ -36,7 +37,7 @@ impl<P: Ports> Reap<'_, P> {
                 };
                 let shown = answer.as_ref().ok();
                 seen.machine_reason = shown.and_then(|shown| shown.reason.clone());
-                // The event may have been lost, or come after this pass.
+                // The event may have been lost, or may arrive later.
                 let ended_at = shown.and_then(|shown| shown.ended_at);
                 seen.machine_ended_at = seen.machine_ended_at.into_iter().chain(ended_at).min();
                 seen.machine_make = shown.map(|shown| shown.make.clone()).unwrap_or_default();
@@ -54,7 +55,9 @@ impl<P: Ports> Reap<'_, P> {
                 seen.runner = answered(answer);
             }
             Need::Launch => {
-                let launch = self.context.table.launch(&instance.launch).await?;
+                // A launch that cannot be read has ended: its machine is found as one without a record.
+                let launch = Before::of(self.context.table.launch(&instance.launch).await)?;
+                let launch = launch.record();
                 seen.launch = Look::Seen(launch.map(|launch| (launch.state, launch.lease_until)));
             }
             Need::Surplus => seen.surplus = Look::Seen(self.is_surplus(instance).await?),
@@ -65,16 +68,18 @@ impl<P: Ports> Reap<'_, P> {
         Ok(())
     }
 
-    /// Whether an idle runner is more than its pool wants.
+    /// Whether an idle runner exceeds what its pool wants.
     pub(super) async fn is_surplus(&self, instance: &Instance) -> Result<bool, PassError> {
-        let Some(pool) = self.context.settings.pool(&instance.pool) else { return Ok(true) };
+        let Some(pool) = self.context.settings.pool(&instance.pool) else {
+            return Ok(self.context.settings.unknown_pools().is_none());
+        };
         let free = records(self.context.table.free_instances(&pool.name).await?);
         let demand = records(self.context.table.demand(&pool.name, MAX_DEMAND).await?);
         Ok(is_surplus(instance, pool, &free, &demand))
     }
 
-    /// Whether the claimed job still waits. The row may have missed an event, so GitHub is asked,
-    /// and what it says is folded into the row.
+    /// Returns whether the claimed job still waits. Our row may have missed an event, so this
+    /// queries GitHub and folds the answer into the row.
     pub(super) async fn claimed_job(
         &self,
         instance: &Instance,
@@ -93,20 +98,19 @@ impl<P: Ports> Reap<'_, P> {
         self.note_health(&registrar.entity, answer.as_ref().err(), now).await?;
         match answer {
             Err(trouble) => Ok(Look::Failed(trouble)),
-            // Not shown to us: no reason to drop a job.
+            // Jobs that GitHub does not show us may exist: keep the claim.
             Ok(None) => Ok(Look::Seen(true)),
             Ok(Some(shown)) if shown.status == JobStatus::Queued => Ok(Look::Seen(true)),
             Ok(Some(shown)) if shown.status == JobStatus::Waiting => {
                 let ingest = Ingest { context: self.context };
                 ingest.found_waiting(&job, now).await?;
-                // The first such answer is a reason to ask again, the second takes the claim.
+                // The first such answer causes another query; the second ends the claim.
                 Err(CommitError::Conflict.into())
             }
             Ok(Some(shown)) => {
                 let ingest = Ingest { context: self.context };
                 ingest.fold(&shown.event(job.into_record().last_event), now).await?;
-                // The fold has most likely changed this instance too: start over with what stands
-                // now.
+                // The fold probably changed this instance too: start over with its current row.
                 Err(CommitError::Conflict.into())
             }
         }
@@ -120,7 +124,7 @@ impl<P: Ports> Reap<'_, P> {
         }
     }
 
-    /// Keeps the entity's health in step with GitHub's answers.
+    /// Updates the entity's health from GitHub's answer.
     pub(super) async fn note_health(
         &self,
         entity: &Entity,

@@ -1,9 +1,11 @@
-//! What a pass does to the world, and whom it wakes.
+//! The effects of a pass, and its wake-ups.
 
 use crate::ports::{CommitError, Github, Launches, Queue, Table};
+use futures_util::future::join;
+use muster_domain::causes::with_causes;
 use muster_domain::ids::{JobKey, PoolName, RunnerId};
 use muster_domain::instance::Instance;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::message::WakePool;
 use muster_domain::observation::{Observation, RunnerSeen};
 use muster_domain::stored::Stored;
@@ -11,15 +13,14 @@ use muster_domain::time::{Seconds, Time};
 
 use super::observe::answered;
 use super::{Reap, registrar};
-use crate::causes::with_causes;
 use crate::context::Ports;
 use crate::launches::headroom;
 use crate::launches::quota;
 use crate::woken::Woken;
-use crate::writes::PassError;
+use crate::writes::{self, PassError};
 
 impl<P: Ports> Reap<'_, P> {
-    /// Has GitHub remove the registration.
+    /// Removes the runner's registration from GitHub.
     pub(super) async fn deregister(
         &self,
         id: RunnerId,
@@ -33,8 +34,9 @@ impl<P: Ports> Reap<'_, P> {
         Ok(())
     }
 
-    /// Wakes those for whom a step has made something: a job that needs another runner, which its
-    /// pass reads by key and waits for as long as it is held back; or room.
+    /// Wakes the pools that a step affects: that of a job that needs a new runner, which its pass
+    /// reads by key and waits for while it is on hold; or those that may use the available
+    /// capacity.
     pub(super) async fn wake(
         &self,
         instance: &Instance,
@@ -51,11 +53,12 @@ impl<P: Ports> Reap<'_, P> {
         }
         if ended {
             let waiting =
-                headroom::waiting_for(self.context.table, self.context.settings, instance).await?;
-            waiting.into_iter().for_each(|pool| woken.whole(pool));
-            match self.reopen_quota(instance, now).await {
+                headroom::waiting_for(self.context.table, self.context.settings, instance);
+            let (waiting, opened) = join(waiting, self.reopen_quota(instance, now)).await;
+            waiting?.into_iter().for_each(|pool| woken.whole(pool));
+            match opened {
                 Ok(opened) => opened.into_iter().for_each(|pool| woken.whole(pool)),
-                // Its wait ends by itself.
+                // Its back-off ends by itself.
                 Err(error) => {
                     tracing::warn!(instance.id = %instance.name, error = with_causes(&error), "failed to reopen a quota");
                 }
@@ -68,21 +71,21 @@ impl<P: Ports> Reap<'_, P> {
         Ok(self.context.queue.send_wakes(&messages, Seconds(0)).await?)
     }
 
-    /// Reports a probe whose runner is registered: ends the trouble of its pool, if it serves, and
-    /// wakes the pool, whose jobs may get their machines now.
+    /// Handles a probe whose runner is registered: ends the back-off of its pool, if that is
+    /// enough, and wakes the pool, whose jobs may get machines now.
     pub(super) async fn report_probe(&self, probe: &Instance, now: Time) -> Result<(), PassError> {
         let is_up = probe.runner.id.is_some() && probe.runner.exit.is_none();
         if !probe.is_probe || !is_up || !probe.state().is_serving() {
             return Ok(());
         }
-        if let Some(stored) = self.context.table.cooldowns().await? {
+        if let Some(stored) = writes::readable(self.context.table.cooldowns().await)? {
             self.note_service(probe, stored, now).await?;
         }
         let wake = [WakePool::whole(probe.pool.clone())];
         Ok(self.context.queue.send_wakes(&wake, Seconds(0)).await?)
     }
 
-    /// Opens the quotas that may have counted an ended machine.
+    /// Ends the back-off of quotas that may have counted an ended machine.
     pub(super) async fn reopen_quota(
         &self,
         ended: &Instance,
@@ -97,7 +100,7 @@ impl<P: Ports> Reap<'_, P> {
         }
     }
 
-    /// A machine that served ends the trouble of its pool.
+    /// Ends the back-off of a machine's pool, because it ran a job.
     async fn note_service(
         &self,
         ended: &Instance,
@@ -108,16 +111,16 @@ impl<P: Ports> Reap<'_, P> {
         let change = stored.change(next);
         match self.context.table.commit(&[change.clone().into()]).await {
             Ok(committed) => Ok(change.stored(&committed)),
-            // Whoever was faster knows of another machine; the launch pass looks at those that live.
+            // The faster writer knows of a different machine; the launch pass checks the live ones.
             Err(CommitError::Conflict) => Ok(stored),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Removes what GitHub may have kept of an instance that has ended: the registration of a
-    /// machine that died, and those of earlier names whose answer was lost. Tried once, when all
-    /// else is done: nobody waits for it, no job can reach them, and GitHub itself removes an
-    /// ephemeral runner that was offline for a day.
+    /// Removes what GitHub may still have of an ended instance: the registration of a machine that
+    /// died, and those of earlier names whose response was lost. Tried once, after everything else:
+    /// nothing depends on it, no job can reach these runners, and GitHub removes an ephemeral
+    /// runner that was offline for a day.
     pub(super) async fn forget(&self, instance: &Instance) {
         if self.deletes_off {
             return;

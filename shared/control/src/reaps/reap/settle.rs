@@ -1,4 +1,4 @@
-//! The end of a pass: the due time in the row, and what becomes of the message.
+//! The end of a pass: stores the due time in the row and settles the message.
 
 use muster_domain::instance::{Instance, State};
 use muster_domain::stored::Stored;
@@ -8,17 +8,18 @@ use super::{Reap, Settlement, Ticket};
 use crate::context::Ports;
 use crate::writes::PassError;
 
-/// Waits up to this long are kept by the message itself; longer ones by the row and the sweep,
-/// which costs no receive. SQS counts every hidden return as a receive.
+/// Maximum wait for which the message itself is hidden. Longer waits use the row and the sweep,
+/// which cost no receive: SQS counts each return of a hidden message as a receive.
 const MAX_VISIBILITY: Seconds = Seconds(900);
 
-/// After this many receives the message is let go, and the sweep sends a new one: only poison
-/// is ever in the DLQ.
+/// Number of receives after which the message is dropped and the sweep sends a new one, so that
+/// only messages that cannot be processed reach the dead-letter queue.
 pub(crate) const MAX_RECEIVES: u32 = 50;
 
 impl<P: Ports> Reap<'_, P> {
-    /// The row gets its due time, and the message goes, or hides until then. Only one message a row
-    /// may hide: the one whose nonce stands in the row, or any one when no other is alive.
+    /// Stores the due time in the row, and deletes the message or hides it until then. Only one
+    /// message per row may stay hidden: the one whose nonce is in the row, or any if no other is
+    /// live.
     pub(super) async fn settle(
         &self,
         before: &Stored<Instance>,
@@ -45,13 +46,14 @@ impl<P: Ports> Reap<'_, P> {
     }
 }
 
-/// On its way out, and kept from it by something that a retry may overcome in seconds. All other
-/// waits are the row's, and the sweep's minute is exact enough for them.
+/// Whether the instance is ending and blocked by something that a retry may resolve within seconds.
+/// All other waits use the row: a sweep every minute is precise enough for them.
 fn retries_soon(instance: &Instance) -> bool {
     matches!(instance.state(), State::PendingDelete | State::PendingForceDelete | State::Deleting)
 }
 
-/// At least one second: zero would show the message again before the row is read.
+/// Returns the time until `due`, at least one second: zero would return the message before the row
+/// is read.
 fn wait_until(due: Time, now: Time) -> Seconds {
     let millis = (due.as_millis() - now.as_millis()).max(0);
     Seconds(u32::try_from((millis + 999) / 1000).unwrap_or(u32::MAX).max(1))

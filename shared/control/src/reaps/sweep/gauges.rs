@@ -1,51 +1,64 @@
-//! What a sweep counts to be shown, beside what alarms watch: why jobs wait, and what machines there
-//! are.
+//! Values that a sweep publishes for dashboards, in addition to those with an alarm: why jobs wait,
+//! and which machines exist.
 
 use std::collections::BTreeMap;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{join_all, ready, try_join};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::Instance;
+use muster_domain::job::Job;
 use muster_domain::launch::verdict::{Conditions, WaitReason};
 use muster_domain::observation::Machine;
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::{Headroom, Scope};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 use muster_domain::usage::Prices;
-use strum::VariantArray as _;
 
+use super::POOLS_AT_ONCE;
 use super::look::Looked;
 use crate::Settings;
+use crate::launches::conditions;
 use crate::metrics::{self, Measure, Measures, Metric, Of};
-use crate::ports::ListedMachine;
+use crate::ports::{ListedMachine, ReadError, Table};
 
-/// What is shown. What could not be read has no value, rather than a wrong one.
+/// Values for dashboards. A failed read leaves a value out rather than publishing a wrong one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gauges {
-    /// Waiting jobs of each pool, and live instances.
+    /// Waiting jobs and live instances by pool.
     pools: BTreeMap<Of, (usize, u32)>,
-    /// Waiting jobs by reasons.
+    /// Waiting jobs by reason. Leaves out reasons without jobs, except `starting`.
     reasons: Option<BTreeMap<WaitReason, usize>>,
-    /// Jobs behind an approval.
+    /// Jobs that wait for an approval.
     gated: Option<usize>,
-    /// By the last comparison, where this sweep made one.
+    /// The fleet as of this sweep's comparison with EC2, if it made one.
     pub(super) fleet: Option<Fleet>,
 }
 
 impl Gauges {
-    /// What the reads of a sweep show.
-    pub(super) fn of(looked: &Looked, settings: &Settings, now: Time) -> Self {
+    /// Counts what a sweep has read. For the reasons of waiting jobs, the instances of their pools
+    /// are read as well.
+    pub(super) async fn of<T: Table>(
+        table: &T,
+        looked: &Looked,
+        settings: &Settings,
+        now: Time,
+    ) -> Self {
         let gated = looked.gated.as_ref().ok().map(Vec::len);
         let mut gauges = Self { gated, ..Self::default() };
         if settings.measures != Measures::None {
-            gauges.reasons = gauges.count_waiting(looked, settings, now);
+            gauges.reasons = gauges.count_waiting(table, looked, settings, now).await;
         }
         gauges
     }
 
-    /// None where something could not be read: a sum of the rest would be wrong.
-    fn count_waiting(
+    /// Counts waiting jobs by reasons. Returns none where something could not be read: a sum of the
+    /// rest would be wrong.
+    async fn count_waiting<T: Table>(
         &mut self,
+        table: &T,
         looked: &Looked,
         settings: &Settings,
         now: Time,
@@ -56,7 +69,7 @@ impl Gauges {
             let live = capacity.as_ref().map_or(0, |capacity| capacity.live);
             let counts = self.pools.entry(metrics::pool(settings, &pool.name)).or_default();
             *counts = (counts.0 + waiting.len(), counts.1 + live);
-            pools.push((pool, waiting, looked.free.as_deref().unwrap_or_default(), live));
+            pools.push((pool, waiting, live));
         }
         let (Ok(switches), Ok(cooldowns), Ok(counted), true) = (
             &looked.switches,
@@ -67,26 +80,31 @@ impl Gauges {
             return None;
         };
         let mut counted = counted.clone();
-        counted.insert(Scope::Stack, pools.iter().map(|(_, _, _, live)| live).sum());
+        counted.insert(Scope::Stack, pools.iter().map(|(_, _, live)| live).sum());
         let headroom = Headroom::new(settings.limits.clone(), counted);
-        let mut reasons: BTreeMap<WaitReason, usize> =
-            WaitReason::VARIANTS.iter().map(|reason| (*reason, 0)).collect();
-        for (pool, waiting, free, live) in pools {
-            let switches = switches.as_deref().cloned().unwrap_or_default();
-            let cooldowns = cooldowns.as_deref().cloned().unwrap_or_default();
-            let demand: Vec<_> = waiting.iter().filter(|job| job.is_demand()).collect();
-            // Its live instances are not read for this: of a trouble one machine may find out, then.
-            let none: [Stored<Instance>; 0] = [];
-            let mut conditions = Conditions::new(switches, cooldowns, live, headroom.clone())
-                .judged_by(pool, &demand, free, &none, now, &settings.timings);
-            for job in waiting {
-                *reasons.entry(WaitReason::of(job, pool, &mut conditions, now)).or_default() += 1;
+        // At least one value, so that the sum on the dashboard is 0 when no job waits.
+        let mut reasons = BTreeMap::from([(WaitReason::Starting, 0)]);
+        let switches = switches.as_deref().cloned().unwrap_or_default();
+        let cooldowns = cooldowns.as_deref().cloned().unwrap_or_default();
+        pools.retain(|(_, waiting, _)| !waiting.is_empty());
+        for some in pools.chunks(POOLS_AT_ONCE) {
+            let read = some.iter().map(|(pool, waiting, live)| {
+                let conditions =
+                    Conditions::new(switches.clone(), cooldowns.clone(), *live, headroom.clone());
+                with_instances(table, pool, conditions, waiting, now, &settings.timings)
+            });
+            for ((pool, waiting, _), conditions) in some.iter().zip(join_all(read).await) {
+                let mut conditions = conditions.ok()?;
+                for job in *waiting {
+                    let reason = WaitReason::of(job, pool, &mut conditions, now);
+                    *reasons.entry(reason).or_default() += 1;
+                }
             }
         }
         Some(reasons)
     }
 
-    /// What CloudWatch is told.
+    /// Returns the metrics.
     pub(super) fn measures(&self, settings: &Settings) -> Vec<Measure> {
         let mut all = Vec::new();
         for (pool, (waiting, live)) in &self.pools {
@@ -103,19 +121,43 @@ impl Gauges {
     }
 }
 
-/// What a comparison with EC2 shows.
+/// Adds what the instances of a pool say of its waiting jobs, as `jobs` and `explain` read them.
+async fn with_instances<T: Table>(
+    table: &T,
+    pool: &Pool,
+    conditions: Conditions,
+    waiting: &[Stored<Job>],
+    now: Time,
+    timings: &Timings,
+) -> Result<Conditions, ReadError> {
+    let (claimed, demand): (Vec<&Stored<Job>>, Vec<&Stored<Job>>) =
+        waiting.iter().partition(|job| job.claim.is_some());
+    let free = match demand.is_empty() {
+        true => ready(Ok(Vec::new())).left_future(),
+        false => table.free_instances(&pool.name).right_future(),
+    };
+    let slots = match claimed.is_empty() {
+        true => ready(Ok(Vec::new())).left_future(),
+        false => table.slots_to_retry(&pool.name).right_future(),
+    };
+    let (free, slots) = try_join(free, slots).await?;
+    let judged = conditions::judged(table, pool, conditions, &demand, &free, now, timings).await?;
+    Ok(judged.with_slots(&slots))
+}
+
+/// The fleet as compared with EC2.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Fleet {
-    /// Machines at work, of each pool.
+    /// Machines with a running job, by pool.
     busy: BTreeMap<Of, usize>,
-    /// Millionths of a dollar an hour.
+    /// Cost per hour, in millionths of a dollar.
     price: u64,
-    /// Machines without a price.
+    /// Number of machines without a known price.
     unpriced: usize,
 }
 
 impl Fleet {
-    /// Of EC2's list and the records that live.
+    /// Computes the fleet from EC2's list and the live records.
     pub(super) fn of(
         machines: &[ListedMachine],
         records: &[Stored<Instance>],

@@ -1,5 +1,5 @@
-//! What a sweep reads before it does anything: all of it side by side, since a tick is paid for by
-//! the time that it waits. What cannot be read is missed by its own part alone.
+//! The reads that a sweep starts with: all concurrent, because Lambda bills the waiting time. A
+//! failed read affects only the part that needs it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{join, join_all, join3, join4, ready};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
@@ -24,37 +24,37 @@ use crate::ports::{Page, ReadError, Table};
 
 type Read<T> = Result<T, ReadError>;
 
-/// What was read.
+/// The results of the reads.
 pub(super) struct Looked {
-    /// The first page of the due rows.
+    /// The first page of due rows.
     pub(super) due: Read<Page<Stored<Instance>>>,
-    /// The pools, in their order.
+    /// The pools, in the order of the settings.
     pub(super) pools: Vec<LookedPool>,
-    /// Jobs behind an approval.
+    /// Jobs that wait for an approval.
     pub(super) gated: Read<Vec<Stored<Job>>>,
-    /// Jobs that no pool served when they came.
+    /// Jobs that no pool served when they arrived.
     pub(super) unmatched: Read<Vec<Stored<Job>>>,
-    /// What operators have switched off.
+    /// The switches.
     pub(super) switches: Read<Option<Stored<Switches>>>,
     /// The orphan ledger.
     pub(super) orphans: Read<Vec<Stored<Orphan>>>,
     /// When EC2 was last compared with the tables.
     pub(super) reconciled: Read<Option<Time>>,
-    /// What EC2 refused lately, and what made machines for nothing.
+    /// EC2's recent refusals, and the causes of wasted machines.
     pub(super) cooldowns: Read<Option<Stored<Cooldowns>>>,
-    /// What the limits of entities count; nothing is read where there is none, or nobody asks.
+    /// The counters of entity limits; not read if there are none or the metric is off.
     pub(super) counted: Read<BTreeMap<Scope, u32>>,
 }
 
-/// What was read of a pool.
+/// The reads of one pool.
 pub(super) struct LookedPool {
-    /// Its jobs that wait, with and without a claim.
+    /// Waiting jobs, with and without a claim.
     pub(super) waiting: Read<Vec<Stored<Job>>>,
-    /// Its runners that a job may be meant for; none are read where it keeps none idle.
+    /// Runners that a job may be meant for; not read if the pool keeps none idle.
     pub(super) free: Read<Vec<Stored<Instance>>>,
-    /// The one that has been on its way out for longest.
+    /// The instance that has been ending for longest.
     pub(super) ending: Read<Vec<Stored<Instance>>>,
-    /// Its counter; not read where it is not shown.
+    /// The pool's counter; not read if its metric is off.
     pub(super) capacity: Read<Option<Stored<Capacity>>>,
 }
 

@@ -5,13 +5,13 @@ use futures_util::FutureExt as _;
 use super::*;
 use crate::testkit::{Ends, at, fault, machine, machines};
 
-/// EC2, where some ids are wrong in some way.
+/// An EC2 that rejects some IDs.
 #[derive(Default)]
 struct Ec2 {
     unknown: BTreeSet<MachineId>,
     protected: BTreeSet<MachineId>,
     foreign: BTreeSet<MachineId>,
-    /// EC2 says nothing of which ids it means.
+    /// Whether EC2's errors do not name the IDs.
     taciturn: bool,
     /// From this call on, every call is throttled.
     throttled_from: Option<usize>,
@@ -106,7 +106,7 @@ fn what_is_wrong_with_one_is_its_own_answer_alone() {
     let worlds = [
         (Ec2 { unknown: bad.clone(), ..Ec2::default() }, Termination::NotFound(fault()), 2),
         (Ec2 { protected: bad.clone(), ..Ec2::default() }, failed(ErrorClass::Blocked), 3),
-        // Nobody is named: halves of halves, at most two calls a level for each that is wrong.
+        // No ID is named: halves the call, with at most two calls per level for each rejected ID.
         (
             Ec2 { unknown: bad.clone(), taciturn: true, ..Ec2::default() },
             Termination::NotFound(fault()),

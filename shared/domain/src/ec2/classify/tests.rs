@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// The documented codes, each below its class.
+/// The documented codes, listed under their classes.
 const DOCUMENTED: &str = include_str!("../../../tests/ec2_error_codes.txt");
 
 fn documented() -> BTreeMap<&'static str, ErrorClass> {
@@ -21,8 +21,8 @@ fn documented() -> BTreeMap<&'static str, ErrorClass> {
     all
 }
 
-/// Codes that the documentation does not list, with the status that EC2 was seen to send, or would
-/// send.
+/// Codes that the documentation does not list, with the status that EC2 has been observed to send,
+/// or would send.
 const OTHERS: &[(ErrorClass, u16, &[&str])] = &[
     (Throttle, 503, &["EC2ThrottledException", "SlowDown"]),
     (Throttle, 400, &["Throttling", "ThrottlingException", "ThrottledException"]),
@@ -85,7 +85,8 @@ fn every_documented_code_has_the_class_of_its_description() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// No status changes what is documented: EC2 sends lack of capacity with 500, throttling with 503.
+/// The status does not change the class of a documented code: EC2 sends lack of capacity with 500
+/// and throttling with 503.
 #[test]
 fn a_documented_code_counts_more_than_the_status() {
     for (code, class) in documented() {
@@ -104,7 +105,7 @@ fn other_codes_are_told_by_their_form_then_by_the_status() {
     }
 }
 
-/// A name that is listed twice would be changed in one place.
+/// A duplicate would be updated in only one place.
 #[test]
 fn every_name_stands_in_the_table_once() {
     let mut names: Vec<&str> = NAMES.iter().flat_map(|(_, codes)| *codes).copied().collect();

@@ -1,4 +1,4 @@
-//! Slots, marks, orders: what each call leaves in the record.
+//! What each call of slots, marks and orders leaves in the record.
 
 use crate::ec2::ErrorClass;
 use crate::instance::{DeleteMark, DeleteReason, Instance, LAUNCH_ATTEMPTS, Order, State, Waiting};
@@ -69,7 +69,7 @@ fn a_failed_launch_is_tried_five_times_with_longer_waits() {
             assert!(!slot.is_retry_due(at(now + wait - 1), &timings()));
             now += wait;
             assert!(slot.is_retry_due(at(now), &timings()));
-            // Somebody was asked to launch, which moves the due time and not the retry.
+            // A request for a launch moves the due time but not the retry.
             let asked = slot.clone().due(now + 500);
             assert!(asked.is_retry_due(at(now), &timings()));
             slot.relaunch("default-again".parse().expect("valid"), at(now), &timings());
@@ -124,7 +124,7 @@ fn the_first_mark_stands_until_it_is_cleared() {
 fn a_spot_notice_is_told_once() {
     let told = idle().with(|i| i.spot_notice(at(60)));
     assert_eq!(told.spot_notice_at, Some(at(60)));
-    assert_eq!(last_event(&told), "EC2 takes the machine back (spot notice)");
+    assert_eq!(last_event(&told), "EC2 announced a Spot interruption");
     assert_eq!(told.clone().with(|i| i.spot_notice(at(70))), told);
 }
 
@@ -137,7 +137,7 @@ fn an_order_moves_every_live_state_on_its_way_out() {
         ("creating", creating(), PendingDelete),
         ("running", idle(), PendingDelete),
         ("failed for good", error(), PendingDelete),
-        ("on its way out", idle().stopping(DeleteReason::Idle, 700), PendingDelete),
+        ("being deleted", idle().stopping(DeleteReason::Idle, 700), PendingDelete),
         ("on its forced way out", idle().ordered(forced(700)), PendingForceDelete),
         ("deleting: the call is out already", stopping().deleting(800), Deleting),
     ];
@@ -163,7 +163,7 @@ fn orders_gain_flags_and_never_lose_one() {
     let kill = |at| Order { kill_running_job: true, by: "eve".to_owned(), ..plain(at) };
     let bypass = |at| Order { bypass_github_unauthorized: true, by: "bob".to_owned(), ..plain(at) };
     let by_eve = |at| Order { by: "eve".to_owned(), ..forced(at) };
-    // First, second; force, bypass, kill; whose name and time it carries.
+    // Columns: first and second order; force, bypass, kill; whose name and time the result has.
     let rows = [
         (plain(1), plain(2), (false, false, false), ("ada", 1)),
         (plain(1), by_eve(2), (true, false, false), ("eve", 2)),

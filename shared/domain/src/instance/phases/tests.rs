@@ -27,7 +27,7 @@ fn a_life_is_told_phase_by_phase() {
     assert_eq!((whole[2].1, whole[3].1), (at(31), at(40)));
 }
 
-/// A container counts since its host began.
+/// A container measures from its host's start.
 #[test]
 fn nothing_of_a_machine_was_before_its_launch() {
     let ages = Ages { running: Some(u32::MAX), booted: None, prepared: Some(0) };

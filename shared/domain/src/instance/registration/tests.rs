@@ -6,7 +6,8 @@ fn error(operation: &str, code: &str, message: &str) -> ErrorDetail {
     ErrorDetail { at: at(30), operation, code, message }
 }
 
-/// Every way in which a registration can fail: what `explain` says, who is named and what to do.
+/// For every way in which a registration can fail: the sentence of `explain`, with the service and
+/// the fix.
 #[test]
 fn every_failure_names_who_failed_and_what_to_do() {
     const JIT: &str = "generate-jitconfig";
@@ -93,8 +94,8 @@ fn every_failure_names_who_failed_and_what_to_do() {
         (error("get-installation", NOT_INSTALLED, absent), absent, "retries"),
         (error("read-app-key", "no-key", key), key, "muster doctor"),
         (
-            error("sign-app-token", "bad-key", "the key is no RSA key"),
-            "the key is no RSA key",
+            error("sign-app-token", "bad-key", "the key is not an RSA key"),
+            "the key is not an RSA key",
             "muster doctor",
         ),
     ];
@@ -105,7 +106,7 @@ fn every_failure_names_who_failed_and_what_to_do() {
         assert!(sentence.starts_with(&format!("{who}; tried 7 times since ")), "{sentence}");
         assert!(sentence.contains(fix), "{sentence}");
         assert!(!sentence.contains("rate") || error.code == RATE_LIMIT, "{sentence}");
-        let told = crate::job::explain::instance(&instance, at(60));
+        let told = crate::explain::instance(&instance, at(60));
         assert!(told.contains(&format!("{sentence}.")), "{told:?}");
         assert_eq!(told[1], "Its machine has booted and has no runner yet for job 1/1.");
     }

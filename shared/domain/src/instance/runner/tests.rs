@@ -1,4 +1,4 @@
-//! What the machine and GitHub report, in any order and any number of times.
+//! Reports of the machine and of GitHub, in any order and any number of times.
 
 use super::{ReportError, Start, StartReport};
 use crate::ids::{JobKey, RunnerId};
@@ -24,12 +24,12 @@ fn a_configuration_is_counted_before_it_is_asked_for() {
     let answered = asked.with(|i| i.configured(RUNNER, at(31)));
     assert_eq!((answered.runner.id, answered.runner.asking_since), (Some(RUNNER), None));
     assert_eq!(answered.runner.state, RunnerState::Installing);
-    // The answer did not reach the machine: the next one has another name, and the first is
-    // removed.
+    // The response did not reach the machine: the next request has a new name, and the first
+    // registration is removed.
     let again = answered.with(|i| assert_eq!(i.ask_configuration(at(40)), Ok(Some(RUNNER))));
     assert_eq!((again.runner.n, again.runner.id), (2, None));
     assert_eq!(again.runner_name(), "default-l-1-2");
-    // A launch whose answer is not on record yet may have machines that call already.
+    // A launch whose response is not recorded yet may have machines that already call.
     assert_eq!(creating().with(|i| assert!(i.ask_configuration(at(30)).is_ok())).runner.n, 1);
 }
 
@@ -79,8 +79,8 @@ fn the_agents_start_makes_it_idle_once() {
     assert_eq!(busy.runner.state, RunnerState::Active);
 }
 
-/// A job can say them as often as it likes: each write makes the pass that ends its machine begin
-/// anew.
+/// A job can repeat these reports without limit, and each write restarts the pass that deletes its
+/// machine.
 #[test]
 fn a_report_that_says_nothing_new_changes_nothing() {
     let ordered = |i: Instance| i.ordered(plain(300));
@@ -193,7 +193,7 @@ fn a_job_starts_unless_a_delete_came_first() {
     }
 }
 
-/// GitHub gives a runner any job of its group whose labels it carries.
+/// GitHub gives a runner any job of its group with matching labels.
 #[test]
 fn a_job_that_the_pool_does_not_serve_ends_the_runner() {
     let listed = || Pool { repositories: vec!["acme/deploy".to_owned()], ..pool() };
@@ -221,27 +221,27 @@ fn a_job_that_the_pool_does_not_serve_ends_the_runner() {
             assert_eq!(say(&mut row, &report), Ok(expected), "{name}: the answer was lost");
             assert_eq!(row, once, "{name}");
             if expected == Start::Foreign {
-                // Its agent is being ended: no other job either.
+                // Its agent is being stopped: it gets no other job either.
                 let own = StartReport { repository: "acme/deploy".to_owned(), ..testkit::report() };
                 assert_eq!(say(&mut row, &own), Ok(Start::Foreign), "{name}");
                 assert_eq!((row.due_at(), row.claim()), (Some(at(50)), before.claim()), "{name}");
             }
         }
-        // What runs is not asked again, whatever becomes of the pool.
+        // A running job is not checked again when the pool changes.
         let mut row = active();
         assert_eq!(say(&mut row, &report), Ok(Start::Accepted), "{name}");
         assert_eq!(row, active(), "{name}");
     }
 }
 
-/// GitHub may have given it the job before it was asked, and keeps it then (422).
+/// GitHub may have assigned the job before the removal request, and then keeps the runner (422).
 #[test]
 fn a_start_while_github_is_asked_is_undecided_until_it_answers() {
     use DeleteReason::{Idle, Outdated, Retired, Unreachable};
     for reason in [Idle, Outdated, Retired, Unreachable] {
         let before = asked(idle().stopping(reason.clone(), 45).through_gate());
         let mut open = before.clone();
-        // Whether the call is under way (46), or nobody knows what became of it.
+        // While the call is in flight (46), or with an unknown outcome.
         for second in [45, 46, 900] {
             assert_eq!(start(&mut open, second), Ok(Start::Undecided), "{reason:?}");
             assert_eq!(open, before, "{reason:?}: nothing runs yet");
@@ -261,7 +261,7 @@ fn a_job_that_starts_takes_our_own_mark_back() {
         assert_eq!((spared.mark(), spared.runner.state), (None, RunnerState::Active), "{reason:?}");
         assert!(spared.runner.is_busy(), "{reason:?}");
     }
-    // The same report again is no news, so a later mark stands.
+    // A repeated report changes nothing, so a later mark remains.
     let mut marked = completed().marked(JobCompleted, 700);
     let before = marked.clone();
     assert_eq!(start(&mut marked, 710), Ok(Start::Accepted));
@@ -295,12 +295,12 @@ fn the_agents_end_is_noted_once() {
     assert_eq!(boot_failed().runner.state, RunnerState::Failed);
     let exit = boot_failed().runner.exit.expect("on record");
     assert_eq!((exit.code, exit.log.as_deref()), (None, Some("no disk")));
-    // With a job behind it the machine gets a moment; without one its claim must not wait.
+    // After a job, the machine gets a grace period; without a job, its claim must not wait.
     let ends =
         |i: Instance| i.due(9000).with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
     assert_eq!(ends(completed()).due_at(), Some(at(230)));
     assert_eq!(ends(idle()).due_at(), Some(at(110)));
-    // Whatever was reported before: nothing runs on an agent that ended.
+    // Regardless of earlier reports, no job runs after the agent ended.
     for busy in [active(), active_by_github()] {
         assert!(busy.runner.is_busy());
         assert!(!ends(busy).runner.is_busy());
@@ -316,7 +316,7 @@ fn github_reports_a_start_once() {
     let once = instance.clone();
     assert!(!instance.github_started(CLAIMED, at(60)));
     assert_eq!(instance, once);
-    // It adds to what the hook said and does not restart its clock.
+    // The event adds to the hook's report and does not restart its time.
     let both = active().with(|i| assert!(i.github_started(CLAIMED, at(70))));
     assert_eq!((both.runner.since, both.runner.github_job), (at(50), Some(CLAIMED)));
 
@@ -334,7 +334,7 @@ fn github_reports_a_start_once() {
     }
 }
 
-/// The hook is the job's own machine, and could tell any story.
+/// The hook runs on the job's own machine, which can report anything.
 #[test]
 fn which_job_ran_is_githubs_word_and_stays() {
     assert_eq!(completed().runner.ran, None);
@@ -357,7 +357,7 @@ fn githubs_end_gives_the_machine_time_for_its_own_report() {
     let again =
         ended.clone().with(|i| assert!(!i.github_completed(CLAIMED, false, at(300), &timings())));
     assert_eq!(again, ended);
-    // The hook's own start still stands: GitHub's word alone ends nothing.
+    // The hook's start still applies: GitHub's report alone ends no job.
     let started =
         active().with(|i| assert!(i.github_completed(CLAIMED, false, at(60), &timings())));
     assert!(started.runner.is_busy());
@@ -403,8 +403,8 @@ fn free_supply_could_still_take_a_job() {
     assert_eq!(RunnerId(900), RUNNER);
 }
 
-/// A request may be held up for as long as its function may run; the machine asks again long
-/// before.
+/// A request can be delayed for as long as its function may run; the machine repeats it much
+/// earlier.
 #[test]
 fn a_request_that_was_held_up_takes_nothing_from_a_later_one() {
     let asked = booting().with(|i| {

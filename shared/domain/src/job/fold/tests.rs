@@ -21,7 +21,7 @@ fn event(status: JobStatus) -> JobEvent {
         name: "build".into(),
         workflow: (status >= JobStatus::InProgress).then(|| "CI".into()),
         branch: (status <= JobStatus::InProgress).then(|| "main".into()),
-        // Some `completed` events carry no labels.
+        // Some `completed` events have no labels.
         labels: match status {
             JobStatus::Completed => Labels::default(),
             _ => Labels::new(["linux"]),
@@ -43,8 +43,8 @@ fn fold_all(events: &[JobEvent]) -> Job {
         .expect("at least one event")
 }
 
-/// Every order of four events, each up to three times, in every interleaving of length twelve
-/// would be 369,600; all sequences of length seven over the four events cover the same joins.
+/// All sequences of length seven over the four events. They cover the joins of every interleaving
+/// of length twelve with each event up to three times, of which there are 369,600.
 fn in_every_order(events: &[JobEvent; 4], expected: &JobEvent) {
     let job = fold_all(events);
     assert_eq!(job.last_event, *expected);
@@ -69,7 +69,7 @@ fn every_order_and_repetition_ends_in_the_same_job() {
     in_every_order(&events, &expected);
 }
 
-/// The alphabet is against the newer event, and `completed` leaves out what others said.
+/// The alphabetical order contradicts the newer event, and `completed` omits fields of the others.
 #[test]
 fn the_texts_are_those_of_the_higher_status() {
     use JobStatus::{Completed, InProgress, Queued, Waiting};
@@ -114,7 +114,7 @@ fn two_events_of_one_status_are_not_mixed() {
     assert!([one, two].contains(&there), "{there:?}");
 }
 
-/// Fields of one event that mean something only together, as a text.
+/// Fields of one event that only make sense together, as text.
 type Group = (&'static str, fn(&JobEvent) -> String);
 
 const GROUPS: [Group; 4] = [
@@ -124,8 +124,8 @@ const GROUPS: [Group; 4] = [
     ("labels", |one| format!("{:?}", one.labels)),
 ];
 
-/// A repository that moves from a person to an organization while its job waits, and back: each
-/// event's fields are larger in one part and smaller in another.
+/// A repository moves from a user to an organization and back while its job waits: each event's
+/// fields are larger in one part and smaller in another.
 #[test]
 fn what_belongs_together_comes_from_one_event() {
     use JobStatus::{Completed, InProgress, Queued, Waiting};
@@ -153,7 +153,7 @@ fn what_belongs_together_comes_from_one_event() {
             of(InProgress, "acme", 0, "b"),
             of(Completed, "acme", 5, "c"),
         ],
-        // All of one status, and an answer of GitHub's that names no installation.
+        // Events of one status, and an API answer of GitHub's without an installation.
         [
             of(Queued, "zoe", 2, "x"),
             of(Queued, "acme", 7, "a"),
@@ -212,7 +212,7 @@ fn a_delivery_that_says_waiting_is_a_reason_to_ask_and_hides_nothing() {
 fn the_second_answer_of_github_closes_the_gate_and_queued_opens_it() {
     let once = pooled(JobStatus::Queued, at(10)).found_waiting(at(100));
     assert!(once.is_demand() && once.is_silent(Seconds(3600), at(101)));
-    // The approval came while GitHub was asked for the first time.
+    // The approval arrived during the first query to GitHub.
     let approved = fold(Some(once.clone()), event(JobStatus::Queued), at(102));
     assert_ne!(approved, once, "an answer that is older than it must not be stored");
     let passed_over = Some(PassedOver { times: 3, at: at(90) });

@@ -1,47 +1,35 @@
-//! What EC2's answer means for a launch and its slots.
+//! Applies EC2's response to a launch and its slots.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::ec2::{ErrorClass, Make};
+use crate::ec2::{ErrorClass, LaunchError, Make};
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
-use crate::launch::{Launch, LaunchAnswer, LaunchError};
-use crate::stored::{Change, Stored};
+use crate::launch::{Launch, LaunchAnswer, LaunchOutcome};
+use crate::stored::Stored;
 use crate::time::Time;
 use crate::timings::Timings;
 
-/// What EC2's answer, or the look by tag, makes of a launch and its slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaunchOutcome {
-    /// The launch, settled or still open.
-    pub launch: Change<Launch>,
-    /// Slots that got a machine.
-    pub bound: Vec<(MachineId, Change<Instance>)>,
-    /// Slots that certainly got none.
-    pub failed: Vec<Change<Instance>>,
-    /// Slots of a launch that stays open: due when it is to be looked for again.
-    pub waiting: Vec<Change<Instance>>,
-}
-
-/// What is known after a call: EC2's answer, and for a replay what carries the launch's tag.
+/// The information after a call: EC2's response and, for a replay, the machines with the launch's
+/// tag.
 #[derive(Clone, Debug)]
 pub struct Answered {
-    /// When EC2 had answered. Its machines are there from then on; what else an answer proves hangs
-    /// on when it was asked.
+    /// When EC2 had responded. Its machines exist from then on; other conclusions depend on when
+    /// the call was made.
     pub at: Time,
-    /// The answer to this call.
+    /// The response to this call.
     pub answer: Result<LaunchAnswer, LaunchError>,
-    /// Machines found by tag, where that was looked at.
+    /// Machines found by tag, if they were looked up.
     pub found: BTreeMap<MachineId, Make>,
 }
 
-/// Applies an answer to a launch. `slots` are its instances as they stand now; `owned` says which
-/// machines have an owner already.
+/// Applies a response to a launch. `slots` are the current records of its instances; `owned`
+/// returns whether a machine already has an owner.
 ///
-/// Only the first call's answer, or a definite one that a replay cannot get after a success,
-/// settles a launch. After an ambiguous call neither an empty replay nor an empty look by tag
-/// proves anything alone; the launch stays open until `launch_lookup_seconds` have passed, and what
-/// shows up later is an orphan.
+/// A launch is settled only by the first call's response, or by a definite response that a replay
+/// cannot get after a success. After an ambiguous call, an empty replay or an empty lookup by tag
+/// alone proves nothing; the launch stays open until `launch_lookup_seconds` have passed, and a
+/// machine that appears later is an orphan.
 #[must_use]
 pub fn apply(
     launch: &Stored<Launch>,
@@ -68,7 +56,7 @@ pub fn apply(
         };
         let mut next = slot.record().clone();
         next.bind(machine.clone(), answered.at, timings);
-        next.note_make(&make);
+        next.record_make(&make);
         bound.push((machine, slot.change(next)));
     }
 
@@ -106,8 +94,8 @@ pub fn apply(
     LaunchOutcome { launch: launch.change(launch.settled()), bound, failed, waiting: Vec::new() }
 }
 
-/// The machines that the answer or the look shows, and what both say of each. A fleet is of one
-/// market.
+/// Returns the machines in the response or the lookup, with their combined descriptions. All
+/// machines of a fleet request have one market.
 fn launched(launch: &Launch, answered: &Answered) -> BTreeMap<MachineId, Make> {
     let asked = Make { market: Some(launch.request.market), ..Make::default() };
     let mut machines = answered.found.clone();
@@ -119,7 +107,7 @@ fn launched(launch: &Launch, answered: &Answered) -> BTreeMap<MachineId, Make> {
     machines
 }
 
-/// Whether the answer says for certain how many machines there are.
+/// Returns whether the response proves how many machines exist.
 fn is_definite(
     launch: &Launch,
     answer: &Result<LaunchAnswer, LaunchError>,
@@ -128,24 +116,24 @@ fn is_definite(
 ) -> bool {
     let first = !launch.is_replay();
     match answer {
-        // A replay that lists machines or errors repeats the first answer; one that lists nothing
-        // may have left the machines out.
+        // A replay that lists machines or errors repeats the first response; an empty one may have
+        // omitted the machines.
         Ok(answer) => first || !answer.machines.is_empty() || !answer.errors.is_empty(),
         Err(error) if first => error.class.is_definite(),
-        // A replay refused for capacity shows that the token is unknown: the earlier call never
-        // happened, unless it is still under way. Any other refusal (throttling, permissions) comes
-        // before EC2 looks at the token.
+        // A replay refused for capacity proves that EC2 does not know the token: the earlier call
+        // was never executed, unless it is still in flight. EC2 refuses for any other reason
+        // (throttling, permissions) before it checks the token.
         Err(error) => error.class == ErrorClass::Capacity && !launch.may_be_under_way(now, timings),
     }
 }
 
-/// The error that says most about what to do: the one that will not heal by itself first.
+/// Returns the most important error: the one least likely to resolve on its own.
 fn worst(errors: &[LaunchError]) -> LaunchError {
     errors.iter().max_by_key(|error| weight(error.class)).cloned().unwrap_or_else(|| {
         LaunchError::new(
             ErrorClass::Ambiguous,
             "NoAnswer",
-            "EC2 did not say whether it launched; nothing was found",
+            "EC2 did not report whether it launched a machine, and none was found",
         )
     })
 }

@@ -1,4 +1,4 @@
-//! The min idle: machines that are launched before any job needs them.
+//! `min_idle`: machines that are launched before any job needs them.
 
 use super::request::{launch_id, planned, request};
 use super::{Plan, PlannedLaunch, View};
@@ -8,34 +8,35 @@ use crate::launch::Launch;
 use crate::launch::verdict::{Block, Wanted, verdict};
 use crate::stored::Stored;
 
-/// Launches what is missing, after all jobs have had their share of the room. A runner that a job
-/// has taken in this very plan is missing too.
+/// Launches the missing idle runners, after all jobs have had their share of the capacity. A runner
+/// assigned to a job in this plan counts as missing.
 pub(super) fn top_up(view: &mut View<'_>, plan: &mut Plan) {
     let mut missing = missing(view, plan) as usize;
     while missing > 0 {
         let number = plan.launches.len();
         let most = missing.min(view.most_slots());
-        let Some(launch) = launch_of(view, number, most, plan) else { return };
+        let Some(launch) = plan_launch(view, number, most, plan) else { return };
         missing -= launch.idle.len();
         plan.launches.push(launch);
     }
 }
 
-/// One machine more than is missing, which an operator asks for: launched as those of the min idle
-/// are, by the pass that finds its launch. What holds those back holds it back as well, and it finds
-/// no trouble out: that is left to a machine that a job needs. None where the pool's name makes no
-/// launch.
+/// Plans the launch of a canary: one machine beyond `min_idle`, which an operator requested. It is
+/// launched like an idle runner, by the pass that finds its launch, and blocked by the same
+/// conditions. It never serves as a probe for a trouble: only a machine that a job needs does.
+/// `None` if no launch ID can be formed from the pool's name.
 ///
 /// # Errors
-/// What holds it back.
+///
+/// The condition that blocks it.
 pub fn canary(mut view: View<'_>) -> Result<Option<PlannedLaunch>, Block> {
     view.conditions.leave_finding_out();
     verdict(view.pool, Wanted::Idle, &view.conditions, view.now)?;
-    let planned = launch_of(&mut view, 0, 1, &mut Plan::default());
+    let planned = plan_launch(&mut view, 0, 1, &mut Plan::default());
     Ok(planned.map(|planned| PlannedLaunch { launch: planned.launch.uncalled(), ..planned }))
 }
 
-/// How many runners are missing.
+/// Returns the number of missing runners.
 fn missing(view: &View<'_>, plan: &Plan) -> u32 {
     let claimed = |one: &Instance| plan.claims.iter().any(|(_, taken)| taken.name == one.name);
     let stay: Vec<&Stored<Instance>> =
@@ -44,7 +45,7 @@ fn missing(view: &View<'_>, plan: &Plan) -> u32 {
     view.pool.idle_wanted().saturating_sub(there)
 }
 
-fn launch_of(
+fn plan_launch(
     view: &mut View<'_>,
     number: usize,
     most: usize,

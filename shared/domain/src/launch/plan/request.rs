@@ -1,18 +1,19 @@
-//! One launch of a plan, and the request that it sends to EC2.
+//! A launch of a plan, and the request that it sends to EC2.
 
 use super::{LAUNCH_TAG, MAX_SLOTS, POOL_TAG, PlannedLaunch, STACK_TAG, View};
-use crate::ec2::{Market, Override};
+use crate::claim;
+use crate::ec2::{MAX_OVERRIDES, MAX_REQUIREMENTS, Market, Override};
 use crate::hash::fnv1a_on;
 use crate::ids::{InstanceName, LaunchId};
 use crate::instance::{Instance, Slot};
-use crate::job::{Job, claim};
-use crate::launch::cooldown::LaunchOptions;
-use crate::launch::{Launch, LaunchRequest, MAX_OVERRIDES, MAX_REQUIREMENTS, allocation};
+use crate::job::Job;
+use crate::launch::record::cooldown::LaunchOptions;
+use crate::launch::{Launch, LaunchRequest, allocation};
 use crate::pool::Pool;
 use crate::stored::{Change, Stored};
 
-/// The id of a launch: at most the prefix's 40 characters, and 20 more. Pools may share a prefix,
-/// and one invocation may launch for all of them: the pool's name then makes the difference.
+/// Returns a launch's ID: the prefix, at most 40 characters, plus at most 20 more. Pools may share
+/// a prefix and be launched in one invocation, so the pool's name is part of the hash.
 pub(super) fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
     let pool = view.pool;
     let seed = match &pool.name_prefix {
@@ -23,7 +24,7 @@ pub(super) fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
     format!("{prefix}-{:08x}-{number}", seed & 0xffff_ffff).parse().ok()
 }
 
-/// A launch of one market: the slots that ask again, and a slot for each job.
+/// Plans a launch on one market: the slots to retry, and a new slot for each job.
 pub(super) fn planned_launch(
     view: &View<'_>,
     offer: &LaunchOptions,
@@ -82,7 +83,7 @@ pub(super) fn planned_launch(
     Some(PlannedLaunch { launch, fresh, beyond, idle: Vec::new(), again })
 }
 
-/// A new instance, counted wherever a limit asks for it.
+/// Creates a new instance that every applicable limit counts.
 pub(super) fn planned(view: &View<'_>, slot: Slot) -> Instance {
     let mut instance = Instance::planned(slot, view.now, view.timings);
     instance.launched_from(view.pool);
@@ -91,7 +92,7 @@ pub(super) fn planned(view: &View<'_>, slot: Slot) -> Instance {
     instance
 }
 
-/// What is sent to EC2: made of the pool's configuration alone. Nothing of a job is an argument.
+/// Builds the request to EC2 from the pool's configuration only. No data of a job is passed in.
 pub(super) fn request(
     stack: &str,
     pool: &Pool,
@@ -105,7 +106,7 @@ pub(super) fn request(
         (POOL_TAG, pool.name.as_str()),
         ("Name", id.as_str()),
     ];
-    // Muster's own tags lead from a machine to its record, so no pool may say otherwise.
+    // Muster finds a machine's record by its own tags, so a pool cannot override them.
     let others = pool.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let others = others.filter(|(key, _)| own.iter().all(|(taken, _)| taken != key));
     let tags = own.into_iter().chain(others);
@@ -113,7 +114,7 @@ pub(super) fn request(
     LaunchRequest {
         template_id: pool.launch_template_id.clone(),
         template_version: pool.launch_template_version.clone(),
-        overrides: asked_for(offer, id),
+        overrides: request_places(offer, id),
         requirements: pool.requirements.clone(),
         market: offer.market,
         allocation: allocation(offer.market, pool.allocation, pool.requirements.is_some()),
@@ -130,10 +131,10 @@ pub(super) fn request(
     }
 }
 
-/// The places of an offer that one request may name, or those of one subnet. What does not fit is
-/// left to other launches: each begins with another subnet, so none is left out for good.
-fn asked_for(offer: &LaunchOptions, id: &LaunchId) -> Vec<Override> {
-    let mut places = beginning_elsewhere(&offer.places, id);
+/// Returns the places of an offer that fit in one request, or those of one subnet. Each launch
+/// starts with a different subnet, so every place gets its turn.
+fn request_places(offer: &LaunchOptions, id: &LaunchId) -> Vec<Override> {
+    let mut places = rotated(&offer.places, id);
     if offer.in_one_subnet
         && let Some(subnet) = places.first().map(|place| place.subnet.clone())
     {
@@ -150,12 +151,12 @@ fn asked_for(offer: &LaunchOptions, id: &LaunchId) -> Vec<Override> {
     places
 }
 
-/// The places, the subnets of each type in an order that begins elsewhere with each launch: on
-/// demand EC2 fills the first place first, so launches would all end in one zone.
-fn beginning_elsewhere(places: &[Override], id: &LaunchId) -> Vec<Override> {
+/// Rotates the subnets of each type to a start that depends on the launch: on On-Demand, EC2 fills
+/// the first place first, so all launches would end up in one zone.
+fn rotated(places: &[Override], id: &LaunchId) -> Vec<Override> {
     let mut places = places.to_vec();
     for subnets in places.chunk_by_mut(|one, next| one.instance_type == next.instance_type) {
-        // The upper half: the lowest bit of such a number is the parity of the text.
+        // Use the upper half: the lowest bit of an FNV hash is the parity of the text.
         let first = (id.scatter() >> 16) as usize % subnets.len();
         subnets.rotate_left(first);
     }

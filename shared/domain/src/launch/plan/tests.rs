@@ -1,4 +1,5 @@
-//! The launch pass: who serves whom, what is asked of EC2, and what its answer means.
+//! The launch pass: which runner serves which job, what is requested from EC2, and what its
+//! response means.
 
 mod apply;
 mod cooling;
@@ -17,7 +18,7 @@ use crate::stored::{Stored, Version};
 use crate::testkit::{Story, With, at, booting, idle, installing, slot, timings};
 use crate::timings::Timings;
 
-/// A free instance named after `n`, as near to a job as `instance`.
+/// A free instance named after `n`, in the state of `instance`.
 pub(super) fn free(instance: Instance, n: u32) -> Instance {
     instance.unclaimed().with(|i| i.name = slot(n).name)
 }
@@ -38,14 +39,14 @@ pub(super) fn free_booting(n: u32) -> Instance {
     free(booting(), n)
 }
 
-/// The version under which all records of these tests were read.
+/// The version of all records that these tests read.
 pub(super) const READ: Version = Version(3);
 
 pub(crate) fn read<T>(records: impl IntoIterator<Item = T>) -> Vec<Stored<T>> {
     records.into_iter().map(|record| Stored::read(record, READ)).collect()
 }
 
-/// Nothing stands in the way.
+/// A view without any blocks.
 pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
     View {
         stack: "prod",
@@ -60,7 +61,7 @@ pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -
     }
 }
 
-/// Who was given what: `job 1 to default-l-4`.
+/// The assignments: `job 1 to default-l-4`.
 pub(super) fn claims(plan: &Plan) -> Vec<String> {
     plan.claims
         .iter()
@@ -72,17 +73,17 @@ pub(super) fn claims(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// The jobs for which there is no room.
+/// Number of jobs over the pool's maximum.
 pub(super) fn over_maximum(plan: &Plan) -> usize {
     plan.left.iter().filter(|left| left.block.is_for_room()).count()
 }
 
-/// The jobs that get nothing, and why.
+/// The jobs that are not served, with reasons.
 pub(super) fn left(plan: &Plan) -> Vec<(u64, &str)> {
     plan.left.iter().map(|left| (left.job.key().job, left.block.why.as_str())).collect()
 }
 
-/// The jobs that machines are launched for, launch by launch.
+/// The jobs that machines are launched for, by launch.
 pub(super) fn launched(plan: &Plan) -> Vec<Vec<u64>> {
     plan.launches
         .iter()

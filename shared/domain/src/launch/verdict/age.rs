@@ -1,4 +1,4 @@
-//! The job is younger than its pool asks: a runner that comes free may take it.
+//! Brake: the job is younger than the pool's minimum age. A runner that becomes free may take it.
 
 use super::{Block, BlockScope, Brake, Case, Wanted};
 
@@ -21,8 +21,18 @@ pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
 mod tests {
     use super::super::tests::{For, Scene};
     use super::{BlockScope, Brake};
-    use crate::testkit::With as _;
+    use crate::testkit::{With as _, at};
     use crate::time::Seconds;
+
+    #[test]
+    fn the_time_before_an_approval_does_not_count() {
+        let all = Scene::new().with(|all| {
+            all.pool.job_age_seconds = Seconds(200);
+            all.job.opened_at = Some(at(900));
+        });
+        let told = all.says(Brake::Age, For::Job).map(|(_, until, ..)| until);
+        assert_eq!(told, Some(Some(1100)));
+    }
 
     #[test]
     fn a_young_job_waits_for_a_runner_that_comes_free() {

@@ -1,5 +1,5 @@
-//! The stack is at its maximum, or the entity. The end of an instance wakes the pools that may wait
-//! for it.
+//! Brake: the stack or the entity is at its maximum. The end of an instance wakes the pools that
+//! may wait for it.
 
 use super::{Block, BlockScope, Brake, Case, Wanted};
 use crate::pool::limits::Scope;

@@ -1,4 +1,4 @@
-//! The pool is at its maximum. The end of an instance wakes the pool.
+//! Brake: the pool is at its maximum. The end of an instance wakes the pool.
 
 use super::{Block, BlockScope, Brake, Case, Wanted};
 

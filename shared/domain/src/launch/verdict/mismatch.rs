@@ -1,4 +1,4 @@
-//! The pool does not serve the job, or not any more.
+//! Brake: the pool does not serve the job, or no longer does.
 
 use super::{Block, BlockScope, Brake, Case, Wanted};
 
@@ -6,7 +6,7 @@ pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
     let why = match case.wanted {
         Wanted::Job(job) => match case.pool.serves(job) {
             Err(mismatch) => {
-                format!("pool {} does not serve it any more: {mismatch}", case.pool.name)
+                format!("pool {} no longer serves it: {mismatch}", case.pool.name)
             }
             Ok(()) if case.entity.is_none() => "the job names no entity for runners".to_owned(),
             Ok(()) => return None,
@@ -14,7 +14,7 @@ pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
         Wanted::Idle if case.entity.is_none() => "the pool names no entity for runners".to_owned(),
         Wanted::Slot(_) | Wanted::Idle => return None,
     };
-    // Whoever changes the pool wakes it, and each sweep looks for another one.
+    // A change of the pool wakes it, and each sweep looks for a different pool.
     Some(Block {
         brake: Brake::Mismatch,
         until: None,
@@ -40,7 +40,7 @@ mod tests {
             (all.pool.entity, all.pool.repositories) = (None, vec!["*".to_owned()]);
         });
         let homeless = open.clone().with(|all| all.job.last_event.repository = "nothing".into());
-        let not = "pool default does not serve it any more: ";
+        let not = "pool default no longer serves it: ";
         let rows = [
             ("a job of its entity", &own, For::Job, None),
             ("of any entity", &open, For::Job, None),
@@ -52,7 +52,7 @@ mod tests {
             ),
             ("disabled", &disabled, For::Job, Some(format!("{not}it is disabled"))),
             ("of nobody", &homeless, For::Job, Some("the job names no entity for runners".into())),
-            // It is there already, and its job too.
+            // A slot exists already, and so does its job.
             ("a slot", &disabled, For::Slot, None),
             ("the min idle", &own, For::Idle, None),
             ("for nobody", &open, For::Idle, Some("the pool names no entity for runners".into())),

@@ -1,5 +1,5 @@
-//! Why a job waits, in one word of a closed list: for counts over many jobs. The sentences are
-//! `explain`'s.
+//! Why a job waits, as one value of a closed list, for counts over many jobs. `explain` has the
+//! full sentences.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -27,38 +27,41 @@ use crate::time::Time;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum WaitReason {
-    /// Its machine, which is there or about to be launched.
+    /// Its machine, which exists or is about to be launched.
     Starting,
-    /// Room under a maximum of pool, entity or stack.
+    /// Capacity under a maximum of the pool, entity or stack.
     Room,
-    /// EC2, which refuses what could be asked for.
+    /// EC2, which refuses everything that could be requested.
     Ec2,
-    /// GitHub, which refuses or limits us, or is to confirm the job.
+    /// GitHub, which refuses or limits requests, or must confirm the job.
     Github,
-    /// The pool's machines, which served nothing lately.
+    /// The pool's machines, which recently never ran a job.
     Failures,
-    /// An operator, who has switched launches off, or has changed what the pool serves.
+    /// An operator, who has paused launches or changed which jobs the pool serves.
     SwitchedOff,
-    /// The age that its pool asks of it.
+    /// The minimum age that its pool requires.
     Young,
-    /// GitHub, which leaves connected runners idle beside it.
+    /// GitHub, which leaves connected runners idle while the job waits.
     PassedOver,
 }
 
 impl WaitReason {
-    /// The word.
+    /// All reasons.
+    pub const ALL: &[Self] = Self::VARIANTS;
+
+    /// Returns the name used in tables and responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// The word of a waiting job of `pool`: see [`Wait::of`].
+    /// Returns the reason of a waiting job of `pool`: see [`Wait::of`].
     #[must_use]
     pub fn of(job: &Job, pool: &Pool, conditions: &mut Conditions, now: Time) -> Self {
         Wait::of(job, pool, conditions, now).reason
     }
 
-    fn of_block(block: &Block, pool: &Pool, wanted: Wanted<'_>, conditions: &Conditions) -> Self {
+    fn from_block(block: &Block, pool: &Pool, wanted: Wanted<'_>, conditions: &Conditions) -> Self {
         match block.brake {
             Brake::Mismatch | Brake::Switch => Self::SwitchedOff,
             Brake::Age => Self::Young,
@@ -78,23 +81,25 @@ impl WaitReason {
     }
 }
 
-/// Why a job waits: the word, and what stands in the way of its machine, where something does.
+/// Why a job waits: the reason, and the block of its machine, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The word.
+    /// The reason.
     pub reason: WaitReason,
-    /// The brake, with its sentence.
+    /// The block, with its sentence.
     pub block: Option<Block>,
 }
 
 impl Wait {
-    /// Why a waiting job of `pool` waits, as the next launch pass has it. A job for which a machine
-    /// would be launched takes its room from `conditions`.
+    /// Returns why a job of `pool` waits, as the next launch pass will see it. For claimed jobs,
+    /// [`Conditions::with_slots`] provides the slots. If a machine would be launched for the job, its
+    /// capacity is deducted from `conditions`.
     #[must_use]
     pub fn of(job: &Job, pool: &Pool, conditions: &mut Conditions, now: Time) -> Self {
         let unblocked = |reason| Self { reason, block: None };
         if job.claim.is_some() {
-            return unblocked(WaitReason::Starting);
+            let is_refused = conditions.is_refused(job.key());
+            return unblocked(if is_refused { WaitReason::Ec2 } else { WaitReason::Starting });
         }
         if !job.is_demand() {
             return unblocked(WaitReason::Github);
@@ -102,7 +107,7 @@ impl Wait {
         let wanted = Wanted::Job(job);
         match verdict(pool, wanted, conditions, now) {
             Err(block) => {
-                let reason = WaitReason::of_block(&block, pool, wanted, conditions);
+                let reason = WaitReason::from_block(&block, pool, wanted, conditions);
                 Self { reason, block: Some(block) }
             }
             Ok(_) => {
@@ -120,16 +125,25 @@ mod tests {
     use super::super::tests::{Scene, now, put};
     use super::{Brake, WaitReason};
     use crate::job::run::Doubt;
-    use crate::testkit::{With as _, at, booting, slot};
+    use crate::testkit::{With as _, at, booting, creating, fault, slot};
 
-    /// The word, the brakes that are on, and what else there is.
+    /// Columns: the expected reason, the brakes that apply, and further changes to the scene.
     type Row = (&'static str, &'static [Brake], fn(&mut Scene));
 
     fn claimed(all: &mut Scene) {
         all.job.claim = Some(slot(1).name);
     }
 
-    /// Machines of the pool served nothing, and it is too early for one that finds out.
+    /// The job's slot waits for its next launch.
+    fn slot_waits(all: &mut Scene, is_refused: bool) {
+        claimed(all);
+        let slot = creating().with(|slot| {
+            slot.last_error = is_refused.then(|| fault("InsufficientInstanceCapacity"));
+        });
+        all.conditions = all.conditions.clone().with_slots(&[slot]);
+    }
+
+    /// The pool's machines never ran a job, and it is too early for a probe.
     fn fail(all: &mut Scene) {
         for n in 1..=3 {
             let one = booting().with(|one| {
@@ -142,9 +156,11 @@ mod tests {
 
     #[test]
     fn each_wait_has_one_of_few_words() {
-        let rows: [Row; 12] = [
+        let rows: [Row; 14] = [
             ("starting", &[], |_| ()),
             ("starting", &[Brake::Maximum], claimed),
+            ("starting", &[Brake::Maximum], |all| slot_waits(all, false)),
+            ("ec2", &[Brake::Maximum], |all| slot_waits(all, true)),
             ("starting", &[Brake::Taken], |_| ()),
             ("room", &[Brake::Maximum], |_| ()),
             ("room", &[Brake::Limit], |_| ()),

@@ -1,14 +1,13 @@
-//! EC2 refuses all that the pool could ask for (`launch/cooldown.rs`).
+//! Brake: EC2 refuses everything that the pool could request (`launch/record/cooldown.rs`).
 
 use super::{Block, BlockScope, Brake, Case, Wanted};
-use crate::launch::cooldown::{LaunchOptions, first_market};
-use crate::launch::plan::next_market;
+use crate::launch::record::cooldown::{LaunchOptions, first_market, next_market};
 
 pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
     offer(case).err()
 }
 
-/// What EC2 is asked for.
+/// Returns what to request from EC2.
 pub(super) fn offer(case: &Case<'_>) -> Result<LaunchOptions, Block> {
     let pool = case.pool;
     let market = match case.wanted {
@@ -37,7 +36,8 @@ mod tests {
         let quota = |market| CooldownScope::Quota { market, bucket: Bucket::Standard };
         let pool = |name: &str| CooldownScope::Pool(name.parse().expect("a name"));
         let (spot, demand) = (|| quota(Market::Spot), || quota(Market::OnDemand));
-        // The slot was refused once for spot's capacity, and is asked for on demand where it may.
+        // The slot was refused once for Spot capacity, and is requested as On-Demand if the policy
+        // allows that.
         let rows: [(&str, MarketPolicy, Option<CooldownScope>, [bool; 3]); 8] = [
             ("nothing", OnDemand, None, [false; 3]),
             ("all calls", OnDemand, Some(CooldownScope::Calls), [true; 3]),

@@ -1,4 +1,4 @@
-//! Launches are switched off, or the pool is held. Runners that are there go on taking jobs.
+//! Brake: launches of the stack or of the pool are paused. Existing runners continue to take jobs.
 
 use super::{Block, BlockScope, Brake, Case};
 
@@ -32,9 +32,8 @@ mod tests {
         };
         let off = |switch: Switch| off_until(switch, None);
         let pool = |name: &str| Switch::Pool(name.parse().expect("a name"));
-        let said = format!("launches are switched off at {} by ada: moving", at(5));
-        let ends =
-            format!("launches are switched off at {} by ada until {}: moving", at(5), at(1001));
+        let said = format!("launches are paused at {} by ada: moving", at(5));
+        let ends = format!("launches are paused at {} by ada until {}: moving", at(5), at(1001));
         let removed = Scene::new().with(|all| all.pool.removed_at = Some(at(5)));
         let rows = [
             ("all is on", Scene::new(), None),

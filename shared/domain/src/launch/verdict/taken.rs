@@ -1,6 +1,6 @@
-//! An agent has taken the job, and GitHub has not said so yet. The hook's report and GitHub's
-//! `in_progress` travel apart: a pass between the two finds the job waiting and its runner busy, and
-//! would launch a machine for a job that runs.
+//! Brake: an agent has taken the job, but GitHub has not reported that yet. The hook's report and
+//! GitHub's `in_progress` event arrive separately: a pass between the two sees the job waiting and
+//! its runner busy, and would launch a machine for a job that already runs.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::instance::Instance;
 use crate::job::Job;
 use crate::time::{Seconds, Time};
 
-/// How long GitHub has to say which job it was. An event that is later than that may never come,
-/// and a job that waits is not to wait for it.
+/// How long to wait for GitHub's event that identifies the job. A later event may never arrive, and
+/// a job that really waits must not be delayed by it.
 const PATIENCE: Seconds = Seconds(30);
 
 pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
@@ -20,14 +20,15 @@ pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
     Some(Block {
         brake: Brake::Taken,
         until: Some(until),
-        why: "a runner has reported a job of its run, and GitHub has not said which".to_owned(),
+        why: "a runner has reported a job of its run, and GitHub has not reported which".to_owned(),
         scope: BlockScope::Job,
         elsewhere: false,
     })
 }
 
-/// The jobs that runners without a claim have taken, and until when that is believed. A hook tells
-/// the run and not the job, so each runner stands for one of the run's jobs, the oldest first.
+/// Returns the jobs that runners without a claim have taken, and until when that is assumed. A hook
+/// reports the run but not the job, so each runner accounts for one of the run's jobs, the oldest
+/// first.
 pub(super) fn judge(
     demand: &[impl AsRef<Job>],
     free: &[impl AsRef<Instance>],
@@ -45,15 +46,16 @@ pub(super) fn judge(
     let mut jobs: Vec<&Job> = demand.iter().map(AsRef::as_ref).collect();
     jobs.sort_by_key(|job| (job.queued_at(), job.key()));
     let taken = |job: &Job| {
-        let index = takers.iter().position(|(_, taker)| is_of_run(taker, job))?;
+        let index = takers.iter().position(|(_, taker)| matches_run(taker, job))?;
         Some((job.key(), takers.swap_remove(index).0))
     };
     jobs.into_iter().filter_map(taken).collect()
 }
 
-fn is_of_run(taker: &Instance, job: &Job) -> bool {
+fn matches_run(taker: &Instance, job: &Job) -> bool {
     taker.runner.started.as_ref().is_some_and(|started| {
-        started.run == job.last_event.run && started.repository == *job.last_event.repository
+        started.run == job.last_event.run
+            && started.repository.eq_ignore_ascii_case(&job.last_event.repository)
     })
 }
 
@@ -74,11 +76,12 @@ mod tests {
         let of =
             |repository: &str| job(1).with(|job| job.last_event.repository = repository.into());
         type Row = (&'static str, Vec<Job>, Vec<Instance>, u32, &'static [u64]);
-        let rows: [Row; 10] = [
+        let rows: [Row; 11] = [
             ("nobody", three(), vec![], 60, &[]),
             ("one", three(), takers(1), 60, &[1]),
             ("all", three(), takers(4), 60, &[1, 2, 3]),
             ("of another run", vec![of_run(4), job(2)], takers(2), 60, &[2]),
+            ("in another letter case", vec![of("Acme/Web")], takers(1), 60, &[1]),
             ("of another repository", vec![of("acme/api")], takers(1), 60, &[]),
             ("for half a minute", three(), takers(1), 79, &[1]),
             ("and no longer", three(), takers(1), 80, &[]),
@@ -96,7 +99,7 @@ mod tests {
     #[test]
     fn no_machine_is_launched_for_it_here_or_elsewhere() {
         let taken = Scene::new().with(super::super::tests::take);
-        let why = "a runner has reported a job of its run, and GitHub has not said which";
+        let why = "a runner has reported a job of its run, and GitHub has not reported which";
         let told = Some((why.to_owned(), Some(1010), BlockScope::Job, false));
         assert_eq!(taken.says(Brake::Taken, For::Job), told);
         assert_eq!(taken.says(Brake::Taken, For::Slot), None);

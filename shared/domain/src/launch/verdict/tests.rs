@@ -1,28 +1,29 @@
-//! The order of the brakes, and that all who ask hear the same. What each brake says is tested in
-//! its own file, with the scenes of this one.
+//! The order of the brakes, and that all callers get one verdict. Each brake is tested in its own
+//! file, with the scenes of this one.
 
 use super::{
     Block, BlockScope, Brake, Case, Conditions, ORDER, WaitReason, Wanted, entity_of, verdict,
 };
 use crate::ec2::{CooldownScope, ErrorClass};
+use crate::explain::{self, JobContext};
 use crate::ids::Entity;
 use crate::instance::Instance;
-use crate::job::explain::{self, JobContext};
 use crate::job::labels::Labels;
 use crate::job::{Job, PassedOver};
-use crate::launch::cooldown::{Cooldown, Cooldowns};
 use crate::launch::plan::{Plan, plan, tests as plans};
-use crate::launch::trouble::Asked;
-use crate::observation::ProviderError;
+use crate::launch::record::Cooldowns;
+use crate::launch::record::cooldown::Cooldown;
+use crate::launch::record::trouble::Asked;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits};
+use crate::provider::ProviderError;
 use crate::switches::{Switch, SwitchedOff, Switches};
 use crate::testkit::{
     Story as _, With as _, active, at, fault, job, pool, retrying, second, timings,
 };
 use crate::time::{Seconds, Time};
 
-/// For what a machine is wanted.
+/// The purpose of the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum For {
     Job,
@@ -30,10 +31,10 @@ pub(super) enum For {
     Idle,
 }
 
-/// Why not, until which second, who waits as well, and whether another pool may launch.
+/// The reason, its end as a second, its scope, and whether a different pool may launch.
 pub(super) type Told = (String, Option<i64>, BlockScope, bool);
 
-/// A pool of `acme`, a job and a slot of it in second 1000, and nothing in the way.
+/// A pool of `acme`, a job and a slot in second 1000, without any brake.
 #[derive(Clone)]
 pub(super) struct Scene {
     pub(super) pool: Pool,
@@ -78,7 +79,7 @@ impl Scene {
         conditions.judged_by(pool, &demand, &self.free, &self.live, now(), &timings())
     }
 
-    /// What one brake says.
+    /// Returns the block of one brake.
     pub(super) fn says(&self, brake: Brake, what: For) -> Option<Told> {
         let (pool, wanted, conditions) = (&self.pool, self.wanted(what), self.judged());
         let entity = entity_of(pool, wanted);
@@ -89,7 +90,7 @@ impl Scene {
         Some((why, until.map(second), scope, elsewhere))
     }
 
-    /// Why the job waits.
+    /// Returns why the job waits.
     pub(super) fn reason(&self) -> WaitReason {
         WaitReason::of(&self.job, &self.pool, &mut self.judged(), now())
     }
@@ -98,8 +99,8 @@ impl Scene {
         verdict(&self.pool, self.wanted(what), &self.judged(), now()).map(|_| ())
     }
 
-    /// What a launch pass does. The job and the slot have their own: what is launched for one may
-    /// be in the other's way.
+    /// Runs a launch pass. The job and the slot have separate passes, because a launch for one
+    /// could block the other.
     fn plan(&self, what: For) -> Plan {
         let (pool, timings) = (self.pool.clone(), timings());
         let pool = match what {
@@ -117,8 +118,7 @@ impl Scene {
     }
 }
 
-/// GitHub gives the job to none of the runners that idle beside it: the next one may come in second
-/// 1010.
+/// GitHub assigns the job to none of the idle runners: the next one may be launched in second 1010.
 pub(super) fn withhold(all: &mut Scene) {
     all.job.passed_over = Some(PassedOver { times: 1, at: at(995) });
 }
@@ -136,9 +136,9 @@ pub(super) fn limit(all: &mut Scene, stack: Option<u32>, entities: &[(&str, u32)
     all.conditions.headroom = Headroom::new(limits, Default::default());
 }
 
-/// EC2 refuses this until second 1100.
+/// EC2 refuses this scope until second 1100.
 pub(super) fn refuse(all: &mut Scene, closed: CooldownScope) {
-    // As EC2's answers close them.
+    // The classes with which EC2's responses close them.
     let class = match closed {
         CooldownScope::Calls => ErrorClass::Throttle,
         CooldownScope::Quota { .. } => ErrorClass::Quota,
@@ -160,14 +160,14 @@ pub(super) fn refuse(all: &mut Scene, closed: CooldownScope) {
     all.conditions.cooldowns = Cooldowns { list, ..all.conditions.cooldowns.clone() };
 }
 
-/// GitHub refuses `acme` since then.
+/// GitHub refuses `acme` since this time.
 pub(super) fn distrust(all: &mut Scene, asked: Asked, code: &str, since: u32) {
     let refused = ProviderError::Unauthorized(fault(code));
     let known = all.conditions.cooldowns.after_answer(&acme(), asked, Some(&refused), at(since));
     all.conditions.cooldowns = known.expect("a trouble");
 }
 
-/// An operator has switched launches off.
+/// An operator has paused launches.
 fn switch_off(all: &mut Scene) {
     let by = SwitchedOff {
         since: at(5),
@@ -178,7 +178,7 @@ fn switch_off(all: &mut Scene) {
     all.conditions.switches = Switches::with(&Switches::default(), &Switch::Launches, Some(by));
 }
 
-/// Puts one brake on.
+/// Applies one brake.
 pub(super) fn put(all: &mut Scene, brake: Brake) {
     match brake {
         Brake::Mismatch => all.job.last_event.labels = Labels::new(["windows"]),
@@ -193,7 +193,7 @@ pub(super) fn put(all: &mut Scene, brake: Brake) {
     }
 }
 
-/// Why people are told the one rather than the other.
+/// Why operators see one reason rather than the other.
 #[test]
 fn of_two_brakes_the_one_is_told_that_has_to_go_first() {
     use Brake::{Age, Limit, Maximum, Mismatch, Refusal, Switch, Taken, Trouble, Withheld};
@@ -240,7 +240,7 @@ fn the_plan_does_what_the_verdict_says_and_explain_tells_it() {
     assert_eq!(free.verdict(For::Job), Ok(()));
     let plan = free.plan(For::Job);
     assert_eq!((plan.launches.len(), plan.left), (1, vec![]));
-    assert_eq!(explained(&free), "The next launch pass finds it a runner.");
+    assert_eq!(explained(&free), "The next launch pass will assign or launch a runner for it.");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn slots_and_the_min_idle_hear_the_same() {
     }
 }
 
-/// What stands in the way, and otherwise one launch.
+/// Returns the block, or else the number of launches, which must be one.
 fn split(verdict: Result<(), Block>) -> (Option<Block>, usize) {
     let launches = usize::from(verdict.is_ok());
     (verdict.err(), launches)

@@ -1,8 +1,8 @@
-//! Machines of the pool, or for the entity, served nothing: one at a time finds out whether that is
-//! over (`launch/trouble.rs`).
+//! Brake: machines of the pool, or for the entity, never ran a job. One machine at a time probes
+//! whether that is over (`launch/record/trouble.rs`).
 
 use super::{Block, BlockScope, Brake, Case};
-use crate::launch::trouble::TroubleScope;
+use crate::launch::record::trouble::TroubleScope;
 
 pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
     let closed = case.conditions.troubles(case.entity.as_ref()).find(|(_, most)| *most == 0);
@@ -24,9 +24,9 @@ mod tests {
     use super::super::tests::{For, Scene, acme, distrust};
     use super::BlockScope::{self, Entity, Pool};
     use super::Brake;
-    use crate::launch::cooldown::Cooldowns;
-    use crate::launch::trouble::Asked::{Other, Registration};
-    use crate::observation::ProviderError;
+    use crate::launch::record::Cooldowns;
+    use crate::launch::record::trouble::Asked::{Other, Registration};
+    use crate::provider::ProviderError;
     use crate::testkit::{With as _, at, booting, fault, slot};
 
     fn with(change: impl FnOnce(&Cooldowns) -> Option<Cooldowns>) -> Scene {
@@ -35,7 +35,7 @@ mod tests {
         })
     }
 
-    /// So many machines failed that were launched then.
+    /// A scene in which this many machines failed that were launched at this time.
     fn failed(count: u32, launched: u32) -> Scene {
         (1..=count).fold(Scene::new(), |all, n| {
             let one = booting().with(|one| {
@@ -65,7 +65,8 @@ mod tests {
         with(|known| known.after_answer(&acme(), Other, Some(&limit), at(900)))
     }
 
-    /// Launches of second 1000 wait for at least a minute more, so that no job asks all the time.
+    /// Launches in second 1000 wait at least a minute longer, so that jobs do not cause constant
+    /// checks.
     #[test]
     fn launches_wait_for_the_pools_own_trouble_and_their_entities() {
         let out = failed(3, 700).with(|all| {
@@ -77,8 +78,8 @@ mod tests {
         let two = failed(3, 900).with(|all| distrust(all, Other, "401", 900));
         let told = |why: &str, until: i64, scope: BlockScope| Some((why.to_owned(), until, scope));
         let machines = "the last 3 machines of pool default, launched since";
-        let registers = "GitHub refuses to register runners for acme since";
-        let runners = "GitHub refuses the runners of pool default for acme since";
+        let registers = "GitHub has refused to register runners for acme since";
+        let runners = "GitHub has refused runners of pool default for acme since";
         let limit = format!("GitHub's rate limit for acme lasts until {}", at(1500));
         let rows = [
             ("two may be chance", failed(2, 900), None),
@@ -88,9 +89,13 @@ mod tests {
             (
                 "credentials",
                 refused("401", 900),
-                told("GitHub refuses our credentials", 1100, Entity),
+                told("GitHub has rejected the App's credentials", 1100, Entity),
             ),
-            ("for long", refused("401", 0), told("GitHub refuses our credentials", 1300, Entity)),
+            (
+                "for long",
+                refused("401", 0),
+                told("GitHub has rejected the App's credentials", 1300, Entity),
+            ),
             ("registrations", refused("403", 930), told(registers, 1060, Entity)),
             ("a runner may find out", refused("403", 880), None),
             ("a configuration", wrong("default"), told(runners, 1060, Entity)),

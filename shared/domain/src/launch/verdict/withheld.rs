@@ -1,7 +1,7 @@
-//! Jobs that GitHub withholds: their runners are connected and idle, and it gives them to none. It
-//! does so with `max-parallel`, whose jobs it all calls queued, and for hours in an incident. One
-//! machine more cannot help, since it is the same to GitHub as those that idle; but where the idle
-//! runner is at fault, the next one does help.
+//! Brake: jobs that GitHub withholds. Their runners are connected and idle, but GitHub assigns them
+//! no job. It does so with `max-parallel`, reporting all the jobs as queued, and for hours during
+//! incidents. A further machine cannot help, since to GitHub it is equivalent to the idle ones; but
+//! if the idle runner is faulty, the next one does help.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::pool::Pool;
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
-/// The longest wait before another machine is launched for withheld jobs: what they wait at most
-/// once GitHub gives them out.
+/// Maximum wait before a further machine is launched for withheld jobs, and so their maximum delay
+/// once GitHub assigns them again.
 const MAX_WAIT: Seconds = Seconds(900);
 
-/// When to look again where no wait says so: an idle runner may have taken a job.
+/// When to check again if no wait determines it: an idle runner may have taken a job.
 const LOOK_AGAIN: Seconds = Seconds(300);
 
 /// What may be launched for an entity whose jobs GitHub withholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Withheld {
-    /// How many machines.
+    /// Maximum number of machines.
     pub(super) most: u32,
-    /// When it may be more.
+    /// When more may be launched.
     pub(super) again_at: Time,
 }
 
@@ -40,22 +40,23 @@ pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
         brake: Brake::Withheld,
         until: Some(withheld.again_at),
         why: format!(
-            "GitHub leaves connected runners of {entity} idle beside their jobs (check the runner \
+            "GitHub leaves connected runners of {entity} idle while their jobs wait (check the \
+             runner \
              group's access, and max-parallel)"
         ),
         scope: BlockScope::Entity,
-        // A machine of another pool is the same to GitHub.
+        // To GitHub, a machine of a different pool is equivalent.
         elsewhere: false,
     })
 }
 
-/// Whether a pool's live instances are to be read: only then is there anything to hold back.
+/// Returns whether a pool's live instances must be read: only then can this brake apply.
 pub(super) fn is_suspected(demand: &[impl AsRef<Job>]) -> bool {
     demand.iter().any(|job| job.as_ref().passed_over.is_some())
 }
 
-/// What may be launched for the entities that have withheld jobs. `demand`: all jobs of the pool
-/// without a claim. `live`: its instances.
+/// Returns what may be launched for each entity that has withheld jobs, by the entity's name in lower
+/// case. `demand`: all jobs of the pool without a claim. `live`: its instances.
 pub(super) fn judge(
     pool: &Pool,
     demand: &[impl AsRef<Job>],
@@ -66,13 +67,13 @@ pub(super) fn judge(
     let mut jobs: BTreeMap<Entity, Vec<&Job>> = BTreeMap::new();
     for job in demand.iter().map(AsRef::as_ref) {
         if let Some(entity) = pool.entity_for(job) {
-            jobs.entry(entity).or_default().push(job);
+            jobs.entry(entity.lower_case()).or_default().push(job);
         }
     }
     jobs.retain(|_, jobs| jobs.iter().any(|job| job.passed_over.is_some()));
     let withheld = |(entity, jobs): (Entity, Vec<&Job>)| {
         let own: Vec<&Instance> =
-            live.iter().map(AsRef::as_ref).filter(|one| one.entity == entity).collect();
+            live.iter().map(AsRef::as_ref).filter(|one| one.entity.same_as(&entity)).collect();
         let most = most(&jobs, &own, now, timings);
         let probe = next_probe(&jobs, timings).filter(|at| *at > now);
         (entity, Withheld { most, again_at: probe.unwrap_or(now + LOOK_AGAIN) })
@@ -80,10 +81,12 @@ pub(super) fn judge(
     jobs.into_iter().map(withheld).collect()
 }
 
-/// Jobs that were never passed over get their machines, beyond those that idle already. For the
-/// others there are as many runners on their way as are at work, and one at least: where GitHub
-/// gives jobs out again, that doubles with each round. Together they are never more than one above
-/// the jobs that wait.
+/// Returns the maximum number of machines.
+///
+/// Jobs that were never passed over get machines, minus the runners that idle already. For the
+/// others, as many runners may be starting as are running jobs, but at least one: once GitHub
+/// assigns jobs again, that doubles with each round. The total never exceeds the number of waiting
+/// jobs plus one.
 fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 {
     let withheld = jobs.iter().filter(|job| job.passed_over.is_some()).count();
     let busy = live.iter().filter(|one| one.runner.is_busy()).count();
@@ -91,7 +94,7 @@ fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 
         live.iter().copied().filter(|one| may_take_a_job(one)).partition(|one| one.passed_over);
     let untried = (jobs.len() - withheld).saturating_sub(unused.len());
     let claimed = coming.iter().filter(|one| one.claim().is_some()).count();
-    // Those on their way out as well: they cost the same.
+    // Instances being deleted count too: they cost the same.
     let above = (jobs.len() + claimed + 1).saturating_sub(live.len() - busy);
     let probes = match next_probe(jobs, timings) {
         Some(at) if now < at => 0,
@@ -100,17 +103,17 @@ fn most(jobs: &[&Job], live: &[&Instance], now: Time, timings: &Timings) -> u32 
     u32::try_from(untried + probes).unwrap_or(u32::MAX)
 }
 
-/// When the next runner may find out whether it fares better. The first one of each job says
-/// nothing yet; each one more that was passed over makes the next wait longer, whichever job it was
-/// for.
+/// Returns when the next runner may probe whether GitHub assigns jobs again. The first idle runner
+/// of each job is no evidence yet; each further one that was passed over lengthens the next wait,
+/// whichever job it was for.
 fn next_probe(jobs: &[&Job], timings: &Timings) -> Option<Time> {
     let withheld: Vec<PassedOver> = jobs.iter().filter_map(|job| job.passed_over).collect();
     let last = withheld.iter().map(|one| one.at).max()?;
-    let in_vain: u32 = withheld.iter().map(|one| one.times - 1).sum();
-    Some(last + backoff::grown(timings.launch_retry_seconds, in_vain + 1, MAX_WAIT))
+    let wasted: u32 = withheld.iter().map(|one| one.times - 1).sum();
+    Some(last + backoff::grown(timings.launch_retry_seconds, wasted + 1, MAX_WAIT))
 }
 
-/// A runner, or what becomes one, that has taken no job yet.
+/// Returns whether a runner, or an instance that becomes one, has not taken a job yet.
 fn may_take_a_job(instance: &Instance) -> bool {
     instance.state().is_serving()
         && instance.mark().is_none()
@@ -188,8 +191,14 @@ mod tests {
         let pool = pool();
         let demand = [passed(1, 1, 100)];
         let others = vec![unused().with(|row| row.entity = "other".parse().expect("valid")); 5];
-        let all = judge(&pool, &demand, &others, at(115), &timings());
-        assert_eq!(all.into_values().map(|one| one.most).collect::<Vec<_>>(), [1]);
+        let most = |live: &[Instance]| {
+            let all = judge(&pool, &demand, live, at(115), &timings());
+            all.into_values().map(|one| one.most).collect::<Vec<_>>()
+        };
+        assert_eq!(most(&others), [1]);
+        // Of the job's own entity, in another letter case.
+        let own = vec![booting().with(|row| row.entity = "ACME".parse().expect("valid"))];
+        assert_eq!(most(&own), [0]);
     }
 
     #[test]
@@ -211,7 +220,8 @@ mod tests {
             ("of any entity", other, For::Job, Some(1010)),
         ];
         for (name, all, what, until) in rows {
-            let why = "GitHub leaves connected runners of acme idle beside their jobs (check the \
+            let why = "GitHub leaves connected runners of acme idle while their jobs wait (check \
+                the \
                        runner group's access, and max-parallel)";
             let told = until.map(|until| (why.to_owned(), Some(until), BlockScope::Entity, false));
             assert_eq!(all.says(Brake::Withheld, what), told, "{name}");

@@ -1,4 +1,5 @@
-//! EC2 is asked to terminate: leases, the ladder of waits, absence, and force that gives up.
+//! The state `deleting`: leases, the sequence of waits, absence, and forced deletes that move to
+//! the ledger.
 
 use super::{check, ends, hint, nothing, sees, told};
 use crate::audit::AuditKind;
@@ -123,7 +124,49 @@ fn only_ec2s_word_confirms_the_end() {
     ]);
 }
 
-/// GARM's ladder: 0, 1, 2, 4 … 300 seconds, for ever.
+/// The orphan ledger waits until an absence is certain. A forced delete does so only for ten minutes: in bad weather each
+/// gap between two checks would begin the wait again.
+#[test]
+fn a_forced_delete_leaves_an_uncertain_absence_to_the_ledger() {
+    let denied = || then_sees(unknown(), Machine::Absent);
+    let stopping = |order| idle().ordered(order).deregistered().due(1300);
+    let given_up = "to deleted, attempts 1, error InvalidInstanceID.NotFound, never due, orphan, audit GivenUp by ada";
+    check(vec![
+        ("plain", deleting(), denied(), 1300, "rest until 1420, absent, waits Absent"),
+        ("young", deleting_by_force(), denied(), 1299, "rest until 1419, absent, waits Absent"),
+        ("old", deleting_by_force(), denied(), 1300, given_up),
+        (
+            "no error of EC2's",
+            deleting_by_force(),
+            sees(Machine::Absent),
+            1300,
+            "rest until 1420, absent, waits Absent",
+        ),
+        (
+            "before the call: plain",
+            stopping(plain(700)),
+            sees(Machine::Absent),
+            1300,
+            "rest until 1420, absent, waits Absent",
+        ),
+        (
+            "before the call: young",
+            stopping(forced(701)),
+            sees(Machine::Absent),
+            1300,
+            "rest until 1420, absent, waits Absent",
+        ),
+        (
+            "before the call: old",
+            stopping(forced(700)),
+            sees(Machine::Absent),
+            1300,
+            "to deleting, due 1420, terminate",
+        ),
+    ]);
+}
+
+/// GARM's sequence: 0, 1, 2, 4 … 300 seconds, then 300 forever.
 #[test]
 fn a_plain_delete_climbs_the_ladder_and_never_gives_up() {
     let timings = timings();
@@ -211,8 +254,8 @@ fn the_end_is_the_end() {
     assert_eq!(after, end());
 }
 
-/// A machine that is gone loses its tags, and we the right to end it: EC2's refusal is no sign that
-/// it is there.
+/// A machine that is gone loses its tags, and with them our permission to terminate it: EC2's
+/// refusal does not prove that it exists.
 #[test]
 fn after_a_refusal_of_ec2s_the_machine_is_looked_at_first() {
     let denied = fault("UnauthorizedOperation");

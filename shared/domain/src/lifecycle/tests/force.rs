@@ -1,8 +1,9 @@
-//! Force, the bypass and the order to kill: what each passes, and what none of them passes.
+//! Force, the bypass and the order to kill: which checks each skips, and which none of them skips.
 
 use super::{answers, check, nothing, sees, sees_runner};
 use crate::instance::{DeleteReason, Instance, Order, Waiting};
-use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
+use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen};
+use crate::provider::ProviderError;
 use crate::testkit::{
     LIFETIME, RUNNER, Story, With, active, asking, at, completed, fault, forced, idle, installing,
     plain, timings, unauthorized, unavailable,
@@ -22,7 +23,7 @@ fn refused(trouble: ProviderError) -> Observation {
     Observation { deregistration: Look::Failed(trouble), ..nothing() }
 }
 
-/// Ordered at 700 and due at `second`, since an earlier pass waited for `waiting`.
+/// Ordered at 700 and due at `second`, after an earlier pass waited for `waiting`.
 fn later(instance: Instance, waiting: Waiting, second: u32) -> Instance {
     instance.due(second).with(|i| i.update_mark(|mark| mark.waiting = Some(waiting)))
 }
@@ -220,7 +221,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
     ]);
 }
 
-/// What the pass that asks GitHub has put on record before.
+/// What the pass that calls GitHub has recorded before.
 fn told(instance: Instance) -> Instance {
     instance.with(|i| i.update_mark(|mark| mark.kill_told = true))
 }

@@ -1,10 +1,11 @@
-//! The kill gate, on a marked row: each condition alone blocks, and any sign of a job clears the
-//! mark.
+//! The kill gate, on a marked instance: each condition alone blocks, and any evidence of a job
+//! clears the mark.
 
 use super::{check, nothing, sees_runner};
 use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance};
-use crate::observation::{Look, Observation, ProviderError, RunnerSeen};
+use crate::observation::{Look, Observation, RunnerSeen};
+use crate::provider::ProviderError;
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, active, asking, at, completed, idle, installing, timings,
     unauthorized, unavailable,
@@ -17,7 +18,7 @@ fn marked(instance: Instance) -> Instance {
     instance.unclaimed().marked(DeleteReason::Idle, 700).due(700)
 }
 
-/// First of two reads at 700.
+/// The first of two reads was at 700.
 fn read_once(instance: Instance) -> Instance {
     marked(instance).with(|i| {
         i.update_mark(|mark| mark.not_busy_since = Some(at(700)));
@@ -76,8 +77,8 @@ fn two_reads_far_enough_apart_pass() {
     ]);
 }
 
-/// All conditions hold but one. `two_reads_far_enough_apart_pass` shows that without it the row
-/// passes.
+/// All conditions but one are met. `two_reads_far_enough_apart_pass` shows that without that one,
+/// the gate is passed.
 #[test]
 fn each_condition_alone_blocks() {
     let taken = || read_once(idle()).with(|i| assert!(i.github_started(CLAIMED, at(750))));

@@ -1,4 +1,4 @@
-//! The longest life of a machine, and machines of an outdated template.
+//! The maximum lifetime of a machine, and machines of an outdated template.
 
 use super::{check, nothing, sees, sees_runner, told};
 use crate::instance::DeleteReason;
@@ -40,7 +40,7 @@ fn a_machine_older_than_its_pool_allows_ends_with_its_job() {
             active(),
             sees(Machine::Gone),
             LIFETIME,
-            "to pending_delete, claim ended, marked machine_gone, due 43200",
+            "to deleted, claim ended, marked machine_gone, never due",
         ),
     ]);
 }

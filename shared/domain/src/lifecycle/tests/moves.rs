@@ -1,4 +1,5 @@
-//! Every move of the table has a public call that makes it, and no public call makes another.
+//! Every transition in the table has a public call that makes it, and no public call makes any
+//! other.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use crate::testkit::{
 
 type Call = (&'static str, fn(&mut Instance));
 
-/// The calls that name their target: they panic where the table has no such move, or where it is
+/// The calls with a fixed target state: they panic if the table has no such transition, or if it is
 /// not theirs.
 const MOVES: [Call; 6] = [
     ("relaunch", |i| i.relaunch(i.launch.clone(), at(900), &timings())),
@@ -23,7 +24,8 @@ const MOVES: [Call; 6] = [
     ("to_deleted", |i| i.to_deleted(at(900), "gone")),
 ];
 
-/// The calls that may come at any time: where they have nothing to move they leave the state alone.
+/// The calls that are valid at any time: they leave the state unchanged if there is no transition
+/// to make.
 const REPORTS: [Call; 21] = [
     ("launch_failed", |i| i.launch_failed(&refusal(ErrorClass::Capacity), at(900), &timings())),
     ("order_delete", |i| i.order_delete(&plain(900), at(900))),
@@ -69,7 +71,7 @@ fn records() -> Vec<Instance> {
     ]
 }
 
-/// The state after a call; none when it panics.
+/// Returns the state after a call. `None` if it panics.
 fn after(record: &Instance, call: fn(&mut Instance)) -> Option<State> {
     let mut next = record.clone();
     let quiet = AssertUnwindSafe(|| call(&mut next));

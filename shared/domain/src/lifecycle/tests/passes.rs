@@ -1,5 +1,5 @@
-//! Whole passes over records with any past, in a world that answers anything: `decide` never
-//! panics, comes to rest, leaves a time to come back, and lays no hand on a running job.
+//! Whole passes over records with any history, with arbitrary responses from EC2 and GitHub:
+//! `decide` never panics, comes to rest, leaves a due time, and never harms a running job.
 
 use proptest::prelude::*;
 
@@ -11,10 +11,10 @@ use crate::observation::{Look, Machine, Observation};
 use crate::testkit::{at, policy, searched, timings};
 use crate::time::Time;
 
-/// Most decisions of one pass: `control` gives up after as many.
+/// Maximum number of decisions in a pass, as in `control`.
 const ROUNDS: usize = 16;
 
-/// Runs a pass as `control` does, and holds every step against the promises of the house.
+/// Runs a pass as `control` does, and checks the invariants at every step.
 pub(super) fn pass(
     start: &Instance,
     world: &Observation,
@@ -87,8 +87,8 @@ fn perform(effect: Option<Effect>, world: &Observation, seen: &mut Observation) 
     }
 }
 
-/// Nothing but the order to kill, age or a stopped machine lays hands on a job that the hook
-/// reported; and nothing at all happens to the outside without a durable mark.
+/// Only the order to kill, the age or a stopped machine may end a job that the hook reported, and
+/// no external effect happens without a durable mark.
 fn spares_job(
     instance: &Instance,
     seen: &Observation,
@@ -117,7 +117,8 @@ fn spares_job(
     }
 }
 
-/// What is given up is in the ledger and on the trail. No other way leads from an error to the end.
+/// A machine whose forced delete ends is in the ledger and in the audit log; no other transition
+/// leads from an error to the end.
 fn leaves_trace(before: &Instance, next: &Instance, records: &[Record]) {
     let orphans = records.iter().filter(|record| matches!(record, Record::Orphan(_))).count();
     let gives_up = before.attempts < next.attempts && next.state() == State::Deleted;
@@ -125,7 +126,7 @@ fn leaves_trace(before: &Instance, next: &Instance, records: &[Record]) {
     assert!(orphans == 0 || (next.is_forced() && records.len() == 2), "{records:#?}");
 }
 
-/// Not sampled: each condition, at each of its times, meets each answer.
+/// Exhaustive rather than sampled: each condition, at each of its times, with each response.
 #[test]
 fn every_condition_comes_to_rest_whatever_is_answered() {
     let timings = timings();

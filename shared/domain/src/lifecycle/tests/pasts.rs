@@ -1,4 +1,4 @@
-//! Records with any past: what reports, orders and passes may have made of them.
+//! Records with any history of reports, orders and passes.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::testkit::{
 };
 use crate::time::{Seconds, Time};
 
-/// One thing that happens to a record.
+/// An event in a record's history.
 #[derive(Clone, Debug)]
 pub(super) enum Happening {
     Wait(u32),
@@ -76,14 +76,14 @@ pub(super) fn starts() -> Vec<Instance> {
     starts
 }
 
-/// One of the conditions, what has happened to it since, and how long nothing has since then.
+/// A condition, the events since then, and the quiet time after them.
 pub(super) fn past() -> impl Strategy<Value = (Instance, Vec<Happening>, u32)> {
     let start = prop::sample::select(starts());
     let quiet = prop::sample::select(vec![0, 300, 900, 2000]);
     (start, prop::collection::vec(happening(), 0..10), quiet)
 }
 
-/// The record after its past, and the time.
+/// The record after its history, and the time.
 pub(super) fn lived((start, past, quiet): (Instance, Vec<Happening>, u32)) -> (Instance, Time) {
     let (mut instance, mut now) = (start, at(110));
     for one in &past {
@@ -93,7 +93,7 @@ pub(super) fn lived((start, past, quiet): (Instance, Vec<Happening>, u32)) -> (I
     (instance, now + Seconds(quiet))
 }
 
-/// What the passes of `control` would call, and only when they would.
+/// Makes the calls that `control`'s passes would make, under their conditions.
 fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
     let timings = timings();
     let job = |job: &u64| JobKey { repository: 1, job: *job };

@@ -1,11 +1,11 @@
-//! A row that another pass has put off, while this one was waiting for an answer.
+//! A record that a concurrent pass postponed while this pass waited for a response.
 
 use super::{answers, check};
 use crate::instance::Instance;
 use crate::observation::Deregistration;
 use crate::testkit::{Story as _, With as _, at, idle, plain};
 
-/// Until the end of the call that another pass has found out.
+/// Postponed until the end of the call that the concurrent pass found in flight.
 fn put_off() -> Instance {
     idle()
         .ordered(plain(700))

@@ -1,4 +1,4 @@
-//! A machine is bound and nothing is marked: timers, the machine's end, claims given back.
+//! The state `running` without a mark: timers, the machine's end, released claims.
 
 use super::{check, hint, job_waits, nothing, sees, sees_runner};
 use crate::ec2::Make;
@@ -13,7 +13,7 @@ fn no_answer_on_job() -> Observation {
     Observation { claimed_job_waits: Look::Failed(unavailable()), ..nothing() }
 }
 
-/// Its console is read, and holds nothing up.
+/// The console is read, and delays no step.
 pub(super) fn silent_console() -> Observation {
     Observation { console: Look::Failed(unavailable()), ..nothing() }
 }
@@ -25,11 +25,11 @@ fn prints(seen: Observation) -> Observation {
 #[test]
 fn a_machine_that_ends_before_its_runner_is_asked_what_it_said() {
     let late = "to pending_delete, claim ended, console kept, marked boot_timeout";
-    let gone = "to pending_delete, claim ended, marked machine_gone";
-    let gone_now = "to pending_delete, claim ended, marked machine_gone, due 70";
-    let kept = "to pending_delete, claim ended, console kept, marked machine_gone, due 70";
+    let gone = "to deleted, claim ended, marked machine_gone, never due";
+    let gone_now = "to deleted, claim ended, marked machine_gone, never due";
+    let kept = "to deleted, claim ended, console kept, marked machine_gone, never due";
     let failed =
-        "to pending_delete, claim ended, error Client.InternalError, marked machine_gone, due 70";
+        "to deleted, claim ended, error Client.InternalError, marked machine_gone, never due";
     let ended_by_ec2 = Observation { machine_reason: Some(aborted()), ..sees(Machine::Gone) };
     let noticed = || booting().with(|i| i.spot_notice(at(60)));
     let denied = || booting().with(|i| i.absence = Some(absent(at(700)))).due(820);
@@ -47,7 +47,8 @@ fn a_machine_that_ends_before_its_runner_is_asked_what_it_said() {
     ]);
 }
 
-/// In the commit that its end costs anyway; also where EC2 still shows it alive.
+/// Stored in the commit that the machine's end needs anyway, even if EC2 still shows the machine
+/// alive.
 #[test]
 fn what_ec2_tells_of_a_machine_beside_its_state_is_kept() {
     let told = |at_second, machine| Observation {
@@ -59,10 +60,9 @@ fn what_ec2_tells_of_a_machine_beside_its_state_is_kept() {
     let known = |second| active().with(|i| i.ended_at = Some(at(second)));
     let zone = Some("us-east-1a".into());
     let shown = Observation { machine_make: Make { zone, ..Make::default() }, ..told(60, Gone) };
-    let gone = "to pending_delete, claim ended, ended at 60, marked machine_gone, due 70";
-    let later = "to pending_delete, claim ended, marked machine_gone, due 70";
-    let whole =
-        "to pending_delete, claim ended, ended at 60, is known, marked machine_gone, due 70";
+    let gone = "to deleted, claim ended, ended at 60, marked machine_gone, never due";
+    let later = "to deleted, claim ended, marked machine_gone, never due";
+    let whole = "to deleted, claim ended, ended at 60, is known, marked machine_gone, never due";
     check(vec![
         ("the end", active(), told(60, Gone), 70, gone),
         ("the second event of the end", known(60), told(62, Gone), 70, later),
@@ -226,7 +226,7 @@ fn a_machine_whose_runner_ended_shuts_itself_down_or_is_ended() {
             exited(),
             sees(Machine::Gone),
             150,
-            "to pending_delete, claim ended, marked machine_gone, due 150",
+            "to deleted, claim ended, marked machine_gone, never due",
         ),
         ("held a claim", exited_unused(), nothing(), 115, "look at claimed job"),
         ("its job needs another runner", exited_unused(), job_waits(true), 115, back),
@@ -251,7 +251,7 @@ fn a_machine_whose_runner_ended_shuts_itself_down_or_is_ended() {
 
 #[test]
 fn what_ec2_says_of_the_machine_comes_first() {
-    let gone = "to pending_delete, claim ended, marked machine_gone";
+    let gone = "to deleted, claim ended, marked machine_gone, never due";
     let known = || active().with(|i| i.absence = Some(absent(at(700))));
     check(vec![
         ("a hint is looked into", active(), hint(), 70, "look at machine"),

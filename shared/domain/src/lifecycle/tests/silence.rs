@@ -1,11 +1,11 @@
-//! A job that GitHub calls over, on a machine that says nothing of it.
+//! A job that GitHub reports as ended while its machine reports no end.
 
 use super::{answers, check, nothing, sees, sees_runner};
 use crate::instance::{DeleteReason, Instance};
 use crate::observation::{Deregistration, Machine, RunnerSeen};
 use crate::testkit::{CLAIMED, RUNNER, Story, With, active, at, forced, plain, timings};
 
-/// Its hook reported a start at 50, and GitHub calls the job over since 200.
+/// Its hook reported a start at 50, and GitHub reported the end at 200.
 fn over() -> Instance {
     active().with(|i| assert!(i.github_completed(CLAIMED, false, at(200), &timings())))
 }

@@ -1,4 +1,4 @@
-//! EC2 announces that it takes a machine back.
+//! Spot interruptions.
 
 use super::{check, nothing};
 use crate::instance::{DeleteReason, Instance};

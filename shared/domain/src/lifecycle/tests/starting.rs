@@ -1,4 +1,4 @@
-//! Before a machine is bound.
+//! The states before a machine is bound.
 
 use super::{check, nothing, sees_launch};
 use crate::launch::LaunchState::{Open, Settled};

@@ -4,7 +4,8 @@ use super::{answers, check, hint, nothing, sees, sees_launch, sees_runner};
 use crate::ids::RunnerId;
 use crate::instance::{DeleteReason, Instance, Waiting};
 use crate::launch::LaunchState::{Open, Settled};
-use crate::observation::{Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen};
+use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen};
+use crate::provider::ProviderError;
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, absent, active, asking, at, booting, completed, creating, exited,
     forced, idle, installing, machine, plain, timings, unauthorized, unavailable,
@@ -145,7 +146,7 @@ fn evidence_comes_before_the_delete_call() {
     ]);
 }
 
-/// Its hook refuses every job from the order on: whatever GitHub gave it would fail.
+/// Its hook refuses every job from the order on: any job that GitHub assigned would fail.
 #[test]
 fn a_runner_that_refuses_every_job_is_removed_at_once() {
     let at_once = |instance: Instance| instance.ordered(plain(60));
@@ -195,7 +196,7 @@ fn a_runner_that_refuses_every_job_is_removed_at_once() {
     ]);
 }
 
-/// GitHub is asked to remove it.
+/// A request to remove the runner is in flight.
 fn asked() -> Instance {
     passed(idle()).with(|i| i.update_mark(|mark| mark.removing_until = Some(at(820))))
 }
@@ -228,7 +229,7 @@ fn only_a_busy_runner_that_github_keeps_may_start_its_job() {
     ]);
 }
 
-/// Its hook waits for GitHub's answer, and the pass must not wait for the job.
+/// Its hook waits for GitHub's response, so the pass must not wait for the job.
 #[test]
 fn a_job_whose_start_is_undecided_is_asked_for() {
     let starts = |i: &mut Instance| {
@@ -376,7 +377,7 @@ fn a_running_job_is_waited_for_as_long_as_its_machine_lives() {
     ]);
 }
 
-/// The gate was passed on the way, or the order came between the call and its answer.
+/// The gate was passed on the way, or the order arrived between the call and its response.
 #[test]
 fn a_registration_that_only_its_name_leads_to_is_looked_up() {
     let lost = || passed(asking());

@@ -1,4 +1,4 @@
-//! Deletes that an operator has switched off.
+//! Deletes that an operator has paused.
 
 use super::running::silent_console;
 use super::{check, nothing, sees, sees_runner};
@@ -119,7 +119,7 @@ fn force_passes_and_so_does_what_serves_no_job() {
             active(),
             off(sees(Machine::Gone)),
             1000,
-            "to pending_delete, claim ended, marked machine_gone, due 1000",
+            "to deleted, claim ended, marked machine_gone, never due",
         ),
         (
             "a dead machine on its way out",

@@ -1,14 +1,13 @@
-//! Whatever a delete waits for has a name in the record and a sentence for people.
+//! Every reason for which a delete waits has a name in the record and a sentence for operators.
 
 use super::{answers, ends, nothing, sees, sees_launch, sees_runner};
 use crate::ec2::ErrorClass;
+use crate::explain;
 use crate::instance::{Instance, Waiting};
-use crate::job::explain;
 use crate::launch::LaunchState;
 use crate::lifecycle::{Step, decide};
-use crate::observation::{
-    Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
-};
+use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
+use crate::provider::ProviderError;
 use crate::testkit::{
     RUNNER, Story, active, asking, at, completed, creating, fault, idle, plain, policy, timings,
     unauthorized, unavailable,
@@ -28,7 +27,7 @@ const ALL: [Waiting; 11] = [
     Waiting::SwitchedOff,
 ];
 
-/// A row that comes to wait for it at second 700, and words of the sentence that says so.
+/// An instance that starts to wait for this reason at second 700, and words of its sentence.
 fn example(waiting: &Waiting) -> (Instance, Observation, &'static str) {
     let ordered = |instance: Instance| instance.ordered(plain(700));
     let passed = || ordered(idle()).through_gate();
@@ -41,12 +40,12 @@ fn example(waiting: &Waiting) -> (Instance, Observation, &'static str) {
         }
         Waiting::JobRunning => (ordered(active()), nothing(), "running job"),
         Waiting::Busy => {
-            (passed(), answers(Deregistration::Busy), "GitHub says that its runner is busy")
+            (passed(), answers(Deregistration::Busy), "GitHub reports that its runner is busy")
         }
         Waiting::SecondRead => (
             ordered(completed()),
             sees_runner(RunnerSeen::NotBusy(RUNNER)),
-            "a later look before it may end",
+            "a second check must confirm that",
         ),
         Waiting::RateLimited => {
             (passed(), refused(ProviderError::RateLimited(at(900))), "rate limit")
@@ -72,7 +71,7 @@ fn example(waiting: &Waiting) -> (Instance, Observation, &'static str) {
         Waiting::SwitchedOff => (
             passed(),
             Observation { deletes_off: true, ..nothing() },
-            "switched off by an operator",
+            "An operator has paused deletes",
         ),
     }
 }
@@ -91,7 +90,7 @@ fn every_wait_is_named_and_readable() {
         let said = told.iter().filter(|line| line.contains(words) && line.ends_with('.')).count();
         assert_eq!(said, 1, "{waiting:?}: {told:#?}");
         let due = next.due_at().expect("it is looked at again");
-        assert!(told.contains(&format!("The next look at it is due at {due}.")), "{told:#?}");
+        assert!(told.contains(&format!("Its next check is due at {due}.")), "{told:#?}");
     }
 }
 

@@ -1,12 +1,11 @@
-//! An outside that may answer anything.
+//! Arbitrary responses from EC2 and GitHub.
 
 use proptest::prelude::*;
 
 use crate::ec2::{ErrorClass, Make};
 use crate::launch::LaunchState;
-use crate::observation::{
-    Deregistration, Look, Machine, Observation, ProviderError, RunnerSeen, Termination,
-};
+use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen, Termination};
+use crate::provider::ProviderError;
 use crate::testkit::{RUNNER, aborted, at, fault, unauthorized, unavailable};
 
 fn trouble() -> impl Strategy<Value = ProviderError> {
@@ -37,7 +36,7 @@ fn terminations() -> Vec<Termination> {
     all
 }
 
-/// An outside that has an answer to every question.
+/// Observations with a result for every check.
 pub(super) fn world() -> impl Strategy<Value = Observation> {
     let runners = vec![
         RunnerSeen::Absent,
@@ -68,14 +67,14 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
             )| {
                 Observation {
                     machine_hint,
-                    // As likely as a removed pool.
+                    // Reuses another flag to get a random value.
                     machine_told_gone: machine_hint && pool_removed,
                     deletes_off,
                     spot_notice,
                     outdated: outdated || pool_removed,
                     pool_removed,
                     machine,
-                    // Any word that is as likely as not.
+                    // Reuses another flag to get a random value.
                     machine_reason: spot_notice.then(aborted),
                     machine_make: Make::default(),
                     machine_ended_at: None,
@@ -95,7 +94,7 @@ fn failed<T>() -> Look<T> {
     Look::Failed(unavailable())
 }
 
-/// All answers of EC2 and GitHub to the looks and calls of one pass.
+/// All responses of EC2 and GitHub to the checks and calls of one pass.
 pub(super) fn answers() -> Vec<Observation> {
     let shown = [failed()].into_iter().chain(machines().into_iter().map(Look::Seen));
     let runner = [RunnerSeen::Absent, RunnerSeen::NotBusy(RUNNER), RunnerSeen::Busy(RUNNER)];

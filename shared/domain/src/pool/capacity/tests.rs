@@ -1,4 +1,4 @@
-//! One launch pass a pool.
+//! One launch pass per pool at a time.
 
 use super::Capacity;
 use crate::testkit::{With as _, at, pool, timings};

@@ -1,4 +1,4 @@
-//! Which pool serves a job, in which order, and what is said about it.
+//! Which pool serves a job, in which order, and the reasons given.
 
 use super::{candidates, choose, reasons};
 use crate::job::Job;
@@ -56,7 +56,7 @@ fn priority_decides_across_match_kinds_and_after_the_entity() {
     let pools = [first("low", 0), exact, first("high", 7), of("acme", "org")];
     let job = asks(&["linux", "x64"]);
     assert_eq!(order(&pools, Pack, &job), ["org", "high", "exact", "low"]);
-    // An exact match is no better than another one; only its priority counts.
+    // An exact match is not preferred; only the priority counts.
     let exact_last = [first("low", 2), pools[1].clone()];
     assert_eq!(order(&exact_last, Pack, &job), ["low", "exact"]);
 }
@@ -69,7 +69,7 @@ fn pack_takes_the_first_and_round_robin_each_in_its_turn() {
     }
     let turns: Vec<String> = (0..4).map(|n| order(&pools, RoundRobin, &job(n)).join(" ")).collect();
     assert_eq!(turns, ["org a b c low", "org b c a low", "org c a b low", "org a b c low"]);
-    // Only pools that serve the job have a turn.
+    // Only pools that serve the job take turns.
     let gap = [first("a", 5), first("deaf", 5).with(|pool| pool.enabled = false), first("b", 5)];
     let turns: Vec<String> = (0..3).map(|n| order(&gap, RoundRobin, &job(n)).join(" ")).collect();
     assert_eq!(turns, ["a b", "b a", "a b"]);
@@ -85,11 +85,11 @@ fn a_job_that_no_pool_serves_is_told_why_pool_by_pool() {
         "pool default: its runners do not carry the label(s) \"gpu\"; \
          pool far: its runners belong to other"
     );
-    // One label that looks like three, and three.
+    // One label that looks like three, and three labels.
     let lacks = "pool default: its runners do not carry the label(s)";
     assert_eq!(why(&[pool()], &asks(&["a, b, c", "d"])), format!(r#"{lacks} "a, b, c", "d""#));
     assert_eq!(why(&[pool()], &asks(&["a", "b", "c"])), format!(r#"{lacks} "a", "b", "c""#));
-    assert_eq!(why(&[pool()], &asks(&[])), "pool default: the job asks for no label");
+    assert_eq!(why(&[pool()], &asks(&[])), "pool default: the job requests no label");
     assert_eq!(
         why(&[pool()], &public),
         "pool default: the repository is public and the pool refuses those"
@@ -97,12 +97,12 @@ fn a_job_that_no_pool_serves_is_told_why_pool_by_pool() {
     let listed = pool().with(|pool| pool.repositories = vec!["acme/api".to_owned()]);
     assert_eq!(
         why(&[listed, pool().with(|pool| pool.enabled = false)], &job(1)),
-        "pool default: the repository is not among those that it serves; \
+        "pool default: the repository is not in the pool's list; \
          pool default: it is disabled"
     );
 }
 
-/// Whoever can write a workflow chooses the labels, and the reason is stored with the job.
+/// Anyone who can write a workflow chooses the labels, and the reason is stored with the job.
 #[test]
 fn a_hostile_job_gets_a_reason_of_bounded_length() {
     let labels: Vec<String> = (0..100).map(|n| format!("{n:03}{}", "ä€𐍈".repeat(28))).collect();
@@ -130,7 +130,7 @@ fn every_pool_is_explained_with_what_puts_it_behind_the_one_before() {
         reasons(&pools, Pack, &job(2)),
         [
             "Pool org is choice 1.",
-            "Pool a is choice 2, after org: it is of no entity, the other of an organization.",
+            "Pool a is choice 2, after org: it belongs to no entity, the other to an organization.",
             "Pool b is choice 3, after a: equal, and later in the list (pack).",
             "Pool low is choice 4, after b: its priority is 1, the other's 5.",
             "Pool deaf does not serve it: it is disabled.",
@@ -140,9 +140,9 @@ fn every_pool_is_explained_with_what_puts_it_behind_the_one_before() {
         reasons(&pools[1..3], RoundRobin, &job(1)),
         [
             "Pool b is choice 1.",
-            "Pool a is choice 2, after b: equal, and the job's number gives this turn \
+            "Pool a is choice 2, after b: equal, and the job's ID determines this turn \
              (round-robin).",
         ]
     );
-    assert_eq!(reasons(&pools[..1], Pack, &job(1)), ["Pool low serves it, and no other."]);
+    assert_eq!(reasons(&pools[..1], Pack, &job(1)), ["Only pool low serves it."]);
 }

@@ -1,13 +1,13 @@
-//! What a file names: what is asked for it, what becomes of the answers, and what is wrong with
-//! them.
+//! Name resolution: the queries, the use of their answers, and problems with names.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
 use super::yaml;
+use crate::ec2::Arch;
 use crate::ids::{Entity, EntityKind};
-use crate::pool::{Arch, Image, OwnTemplate};
+use crate::pool::{Image, OwnTemplate};
 use crate::pool_file::{
     Answers, EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter,
     NamedTemplate, Question, ReadPoolFile, UnreadPoolFile, read, written,
@@ -25,7 +25,7 @@ fn filter(arch: Arch) -> ImageFilter {
     ImageFilter { name: "acme-runner-*".to_owned(), owner: "self".to_owned(), arch }
 }
 
-/// Pools of these lines each, over what all need.
+/// A file with one pool per set of lines, on top of the required fields.
 fn pools(lines: &[&str]) -> String {
     let head = "
 defaults:
@@ -57,7 +57,7 @@ fn found(version: u64, is_ours: bool, role: Option<&str>) -> Option<FoundTemplat
     Some(FoundTemplate { version, is_ours, role, device, user_data: String::new() })
 }
 
-/// What GitHub and EC2 know in these tests.
+/// The answers of GitHub and EC2 in these tests.
 fn answers() -> Answers {
     let group = |id, name: &str| Group::new(id, name);
     let image = |id: &str| {
@@ -134,7 +134,7 @@ fn names_are_asked_for_and_groups_once_their_entity_is_known() {
             "pools[0].image: ami-0a1b2c3d (acme-runner-2026-11-01)",
         ]
     );
-    // Told as it is stored, so that it is applied again without a question.
+    // Shown as stored, so that it can be applied again without a query.
     let again = json!({ "pools": [written(pool)] });
     assert_eq!(read(again, &Answers::default()).map(|reading| reading.file), Ok(reading.file));
 }
@@ -158,7 +158,7 @@ fn every_kind_of_entity_has_ids() {
     assert_eq!(told, expected.map(|(entity, group)| (entity.to_owned(), group)));
 }
 
-/// An image fits the pool's machines, said or seen by their types.
+/// An image must match the architecture of the pool's machines, given explicitly or by their types.
 #[test]
 fn an_image_is_of_the_pools_architecture() {
     let arm = format!("instances: {{ types: [m7g.large, c7gn.large] }}\n{IMAGE}");
@@ -172,7 +172,7 @@ fn an_image_is_of_the_pools_architecture() {
     assert_eq!(ids, ["ami-0a1b2c3d", "ami-0a1b2c3e", "ami-0a1b2c3e"].map(image));
 }
 
-/// A default is asked for and told once, at its own place; a pool's own takes its place as a whole.
+/// A default is queried and reported once, at its own path; a pool's value replaces it entirely.
 #[test]
 fn defaults_are_resolved_where_they_hold() {
     let text = pools(&["priority: 1", "priority: 2", "entity: { enterprise: 42 }"])
@@ -195,7 +195,7 @@ fn defaults_are_resolved_where_they_hold() {
     );
 }
 
-/// What nobody takes over is not asked for.
+/// Names in unused defaults are not queried.
 #[test]
 fn an_unused_default_is_not_asked_for() {
     let text = pools(&["entity: acme"])
@@ -225,17 +225,21 @@ fn what_is_not_there_is_told_by_its_place() {
         (
             "launch_template: lt-0a1b2c3e",
             "pools[0].launch_template",
-            "infra/machine.yaml makes one that has them",
+            "infra/machine.yaml creates a template with both",
         ),
         ("launch_template: lt-0a1b2c3f", "pools[0].launch_template", "muster:role"),
         ("placement: { group: none }", "pools[0].placement.group", "no placement group \"none\""),
-        ("placement: { group: theirs }", "pools[0].placement.group", "its own tag alone"),
+        (
+            "placement: { group: theirs }",
+            "pools[0].placement.group",
+            "only placement groups with its own tag",
+        ),
         (
             "placement: { group: release }\nsubnets: [subnet-0000000a, subnet-0000000b]",
             "pools[0].subnets",
-            "stand in one zone",
+            "are in one zone",
         ),
-        // What rules say of the file they say of what is behind it, too.
+        // The rules that apply to a written value also apply to a resolved one.
         (
             "entity: { repository: 1296269 }\nrunner_group: default",
             "pools[0].runner_group",
@@ -244,7 +248,7 @@ fn what_is_not_there_is_told_by_its_place() {
         (
             "entity: { organization: 9919 }\nrepositories: [other/web]",
             "pools[0].repositories",
-            "none of acme's",
+            "does not belong to acme",
         ),
     ];
     for (lines, path, words) in rows {
@@ -256,7 +260,7 @@ fn what_is_not_there_is_told_by_its_place() {
     }
 }
 
-/// What EC2 says of it is stored, so that no launch asks.
+/// EC2's description is stored, so that launches do not query it.
 #[test]
 fn a_launch_template_is_stored_with_its_version_and_its_role() {
     let text = pools(&["launch_template: lt-0a1b2c3d\nplacement: { group: release }"]);
@@ -276,14 +280,13 @@ fn a_launch_template_is_stored_with_its_version_and_its_role() {
     };
     assert_eq!(pool.own_template, Some(own));
     assert_eq!(reading.resolved, ["pools[0].launch_template: lt-0a1b2c3d (version 4)"]);
-    // Told with its version: the same file applied again changes nothing.
+    // Shown with its version: applying the file again changes nothing.
     let again = json!({ "pools": [written(pool)] });
     assert_eq!(again["pools"][0]["launch_template"], json!({ "id": "lt-0a1b2c3d", "version": 4 }));
     assert_eq!(read(again, &answers()).map(|reading| reading.file), Ok(reading.file));
 }
 
-/// Questions and mistakes are told side by side: the answers are asked for, so that all mistakes
-/// are told at once.
+/// Queries and problems are returned together, so that all problems can be reported at once.
 #[test]
 fn a_mistake_keeps_no_question_back() {
     let text = pools(&["entity: { organization: 7 }\nlimits: { max: 0 }", IMAGE]);
@@ -295,7 +298,7 @@ fn a_mistake_keeps_no_question_back() {
     assert_eq!(paths, ["pools[0].entity", "pools[0].limits.max"].into());
 }
 
-/// The entity's idle runners count against its limit, however it is written.
+/// The entity's idle runners count against its limit, in any spelling.
 #[test]
 fn an_entity_behind_an_id_is_counted() {
     let text = pools(&["entity: { organization: 9919 }\nlimits: { max: 9, min_idle: 3 }"]);

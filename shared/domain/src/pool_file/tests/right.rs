@@ -1,4 +1,4 @@
-//! What a right file becomes.
+//! What valid files become.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn each_default_is_what_a_field_that_is_left_out_has() {
     let mut seen = 0;
     for field in all.chain(limits) {
         let Some(default) = fields::default_of(&field) else { continue };
-        // Two words or more describe a default; one is what could be written.
+        // Two or more words describe a default; one word is a value that could be written.
         if default.contains(' ') || default == "the stack's" {
             continue;
         }
@@ -147,7 +147,7 @@ fn times_have_units_and_numbers_are_seconds() {
     }
 }
 
-/// The file of pools as they are told.
+/// Writes a file from its pools.
 fn told(file: &PoolFile) -> Value {
     let mut all = written_stack(&file.limits, file.balance);
     all["pools"] = file.pools.iter().map(written).collect();
@@ -162,7 +162,7 @@ fn a_file_told_and_read_again_is_the_same() {
     }
 }
 
-/// Parts of pools, to be mixed.
+/// Parts of pools, for combining.
 fn parts() -> impl Strategy<Value = Value> {
     let any = |values: Vec<Value>| prop::sample::select(values);
     let market = any(vec![
@@ -186,7 +186,7 @@ fn parts() -> impl Strategy<Value = Value> {
         json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n", "sudo": false,
             "agent_mirror": "https://mirror.example:8443/a/b/" }),
         json!({ "enabled": false, "public_repositories": true, "priority": 9 }),
-        json!({ "entity": "acme", "repositories": ["acme/*", "ACME/web"], "match": "exact", "runner_group": 2 }),
+        json!({ "entity": "acme", "repositories": ["ACME/*", "ACME/web"], "match": "exact", "runner_group": 2 }),
     ]);
     (market, machines, labels, rest, 1..5_u32, 1..100_u32).prop_map(
         |(market, machines, labels, rest, max, minutes)| {
@@ -213,7 +213,7 @@ proptest! {
         prop_assert_eq!(read(told(&file)), Ok(file));
     }
 
-    /// No text, however odd, is read as something else than it is, and none stops the reader.
+    /// Any text is read unchanged, and no text makes the reader fail.
     #[test]
     fn any_value_anywhere_is_read_or_refused(name in prop::sample::select(crate::pool_file::fields::POOL), text in ".{0,12}") {
         let mut value = yaml(MINIMAL);

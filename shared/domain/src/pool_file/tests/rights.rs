@@ -1,4 +1,4 @@
-//! What the stack's own role refuses.
+//! Problems caused by the permissions of the stack's role.
 
 use super::right;
 use crate::pool_file::{Problem, Rights};
@@ -26,8 +26,8 @@ fn what_the_role_refuses_is_named_by_its_place() {
     };
     let refused = rights.refused(&right(FILE).pools);
     for (Problem { path, what }, (at, words)) in refused.iter().zip([
-        ("pools[1].subnets[1]", "subnet-0000000c is none of the stack's parameter Subnets"),
-        ("pools[2].image.ssm", "below /muster/images/ and /aws/service/ alone"),
+        ("pools[1].subnets[1]", "subnet-0000000c is not in the stack's parameter Subnets"),
+        ("pools[2].image.ssm", "only parameters under /muster/images/ and /aws/service/"),
         ("pools[2].tags.Team", "parameter MachineTagKeys"),
     ]) {
         assert!(path == at && what.contains(words), "{path}: {what}");

@@ -1,4 +1,4 @@
-//! The schema for editors and the reader say the same.
+//! The editors' schema and the reader agree.
 
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ fn both_know_the_same_words() {
     }
 }
 
-/// A pool and the defaults differ in the name, and in what must be there.
+/// A pool and the defaults differ only in the name and in required fields.
 #[test]
 fn defaults_are_a_pools_fields() {
     let schema = schema();
@@ -80,7 +80,7 @@ fn defaults_are_a_pools_fields() {
     assert!(pool.get("required").is_some() && defaults.get("required").is_none());
 }
 
-/// Every field stands in the example, with its comment, and the editors find the schema.
+/// Every field is in the example, with a comment, and editors can find the schema.
 #[test]
 fn the_example_shows_every_field() {
     let first = EXAMPLE.lines().next();

@@ -1,8 +1,8 @@
-//! Malformed files: each is refused, with its place.
+//! Invalid files: each is rejected, with the path of the problem.
 
 use super::{file, read, right, yaml};
 
-/// Two pools without a mistake; `{}` stands for what a row changes in the first.
+/// Two valid pools; `{}` marks what a row changes in the first.
 fn around(first: &str) -> String {
     let second = "
   - name: other
@@ -13,7 +13,7 @@ fn around(first: &str) -> String {
     format!("pools:\n  - {}{second}\n", first.replace('\n', "\n    "))
 }
 
-/// A pool of these lines over the ones that every pool needs.
+/// A pool of these lines on top of the required fields.
 fn with(lines: &str) -> String {
     let needed = [
         ("name", "name: big"),
@@ -29,7 +29,7 @@ fn with(lines: &str) -> String {
     around(&all.join("\n"))
 }
 
-/// Lines of a pool, the place that is told, and words that the sentence must have.
+/// Lines of a pool, the reported path, and words that the sentence must contain.
 const POOLS: &[(&str, &str, &str)] = &[
     // Spelling.
     ("lables: [x]", "pools[0].lables", "did you mean \"labels\""),
@@ -43,10 +43,10 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("name: OTHER", "pools[1].name", "is the name of pools[0] too"),
     ("name_prefix: other", "pools[1].name_prefix", "begin with other too"),
     ("name_prefix: a/b", "pools[0].name_prefix", "is not a pool name"),
-    // Where runners belong.
+    // Entities and groups.
     ("entity: acme/web/x", "pools[0].entity", "is not an entity"),
     ("entity: enterprise/acme", "pools[0].entity", "write enterprises/acme"),
-    ("entity: orgs/acme", "pools[0].entity", "name alone: acme"),
+    ("entity: orgs/acme", "pools[0].entity", "only the organization's name: acme"),
     ("entity: https://github.com/acme", "pools[0].entity", "is not an entity"),
     ("entity: [acme]", "pools[0].entity", "a list; write a text"),
     ("entity: 9919", "pools[0].entity", "write { organization: 9919 }"),
@@ -58,7 +58,7 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("runner_group: 0", "pools[0].runner_group", "from 1"),
     ("runner_group: [build]", "pools[0].runner_group", "whole number"),
     ("runner_group: ''", "pools[0].runner_group", "empty"),
-    ("runner_group: build", "pools[0].runner_group", "a group's name needs an entity"),
+    ("runner_group: build", "pools[0].runner_group", "a group's name requires an entity"),
     ("entity: acme/web\nrunner_group: build", "pools[0].runner_group", "no runner groups"),
     ("entity: acme/web\nrunner_group: 3", "pools[0].runner_group", "no runner groups"),
     // Labels.
@@ -75,7 +75,7 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("priority: -1", "pools[0].priority", "from 0 to 1000"),
     // Machines.
     ("arch: amd64", "pools[0].arch", "one of x64, arm64"),
-    ("arch: arm64", "pools[0].instances.types[0]", "m7i.large is x64, and arch says arm64"),
+    ("arch: arm64", "pools[0].instances.types[0]", "m7i.large is x64, but arch is arm64"),
     ("instances: {}", "pools[0].instances", "either types, or vcpus"),
     ("instances: { types: [] }", "pools[0].instances.types", "empty"),
     ("instances: { types: [m7i] }", "pools[0].instances.types[0]", "instance types"),
@@ -138,12 +138,12 @@ const POOLS: &[(&str, &str, &str)] = &[
     (
         "instances: { vcpus: { min: 2 }, memory_mib: { min: 2 } }\nimage: { filter: { name: acme-* } }",
         "pools[0].image",
-        "beside a filter write arch",
+        "a filter requires an architecture; write arch",
     ),
     (
         "instances: { types: [m7i.large, m7g.large] }\nimage: { filter: { name: acme-* } }",
         "pools[0].image",
-        "beside a filter write arch",
+        "a filter requires an architecture; write arch",
     ),
     ("disk: { size_gib: 40 }", "pools[0].disk", "device is missing"),
     ("disk: { device: xvda, size_gib: 40 }", "pools[0].disk.device", "is not a device"),
@@ -173,10 +173,14 @@ const POOLS: &[(&str, &str, &str)] = &[
     (
         "instances: { vcpus: { min: 2 }, memory_mib: { min: 2 } }\nallocation: prioritized",
         "pools[0].allocation",
-        "none are listed",
+        "the list is empty",
     ),
-    ("max_price: '0.05'", "pools[0].max_price", "only spot machines"),
-    ("market: spot\nreserved_first: true", "pools[0].reserved_first", "on demand use reserved"),
+    ("max_price: '0.05'", "pools[0].max_price", "only Spot machines"),
+    (
+        "market: spot\nreserved_first: true",
+        "pools[0].reserved_first",
+        "on-demand machines use reserved",
+    ),
     ("market: spot\nmax_price: cheap", "pools[0].max_price", "decimal"),
     ("market: spot\nmax_price: 0", "pools[0].max_price", "decimal"),
     // Limits.
@@ -189,7 +193,7 @@ const POOLS: &[(&str, &str, &str)] = &[
         "pools[0].limits.min_idle",
         "more than max, 3",
     ),
-    ("limits: { max: 3, min_idle: 1 }", "pools[0].limits.min_idle", "needs an entity"),
+    ("limits: { max: 3, min_idle: 1 }", "pools[0].limits.min_idle", "requires an entity"),
     ("limits: { max: 3, job_age: 2h }", "pools[0].limits.job_age", "from 0s to 1h"),
     ("limits: { max: 3, boot_deadline: 5 minutes }", "pools[0].limits.boot_deadline", "90s, 15m"),
     ("limits: { max: 3, keep_failed: 5h }", "pools[0].limits.keep_failed", "from 0s to 4h"),
@@ -199,10 +203,10 @@ const POOLS: &[(&str, &str, &str)] = &[
         "pools[0].limits.idle_limit",
         "not less than half of max_lifetime",
     ),
-    // Who is served, and what runners find.
+    // Repositories and the runners' environment.
     ("repositories: [web]", "pools[0].repositories[0]", "owner/repo"),
     ("repositories: ['acme/w*']", "pools[0].repositories[0]", "owner/repo"),
-    ("entity: acme\nrepositories: [other/web]", "pools[0].repositories", "none of acme's"),
+    ("entity: acme\nrepositories: [other/web]", "pools[0].repositories", "does not belong to acme"),
     ("public_repositories: 'no'", "pools[0].public_repositories", "true or false"),
     ("environment: { 1A: x }", "pools[0].environment.1A", "begins with no digit"),
     (
@@ -288,19 +292,20 @@ pools:
     }
 }
 
-/// One mistake in a pool is one sentence: nothing that follows from it is told as well.
+/// One problem in a pool causes one sentence: its consequences are not reported.
 #[test]
 fn a_mistake_is_told_once() {
     for (lines, path, _) in POOLS {
         let Err(problems) = file(&with(lines)) else { panic!("accepted: {lines}") };
         let alone = problems.len() == 1
-            // A field that is spelt wrong is also missing.
+            // A misspelt required field is also missing.
             || (problems.len() == 2 && problems.iter().any(|wrong| wrong.what.contains("no such field")));
         assert!(alone, "{path}: {problems:#?}\n{lines}");
     }
 }
 
-/// Each problem was compared with all others: 50,000 unknown fields took minutes in a debug build.
+/// Each problem used to be compared with all others: 50,000 unknown fields took minutes in a debug
+/// build.
 #[expect(clippy::disallowed_methods, reason = "the reader has no clock; its test measures it")]
 #[test]
 fn a_file_full_of_mistakes_is_read_in_seconds() {

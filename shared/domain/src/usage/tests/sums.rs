@@ -1,4 +1,4 @@
-//! Lines put together, with their prices.
+//! Aggregated usage records, with their prices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::ec2::{Make, Market};
 use crate::testkit::{CLAIMED, With, at, booting, exited, idle, searched};
 use crate::time::{Seconds, Time};
 use crate::usage::{
-    By, Costs, Date, Day, Fold, History, Learned, Line, MOST_BYTES, MOST_TYPES, OwnPrices,
+    By, Costs, Date, Day, Fold, History, Kind, Learned, Line, MOST_BYTES, MOST_TYPES, OwnPrices,
     PartOfDay, Parts, Price, PricedBy, Prices, Sum, Waits, WaitsFor,
 };
 
@@ -19,7 +19,7 @@ fn make(kind: &str, market: Market) -> Make {
     Make { kind: Some(kind.into()), zone, market: Some(market) }
 }
 
-/// m7i.large at ten cents an hour and four on spot, forty GiB for 73 cents a month.
+/// m7i.large at ten cents per hour On-Demand and four on Spot; forty GiB at 73 cents per month.
 fn prices(time: Time) -> Prices {
     let mut prices = Prices::default();
     let used = BTreeSet::from(["m7i.large".into(), "x9.large".into()]);
@@ -37,7 +37,7 @@ fn prices(time: Time) -> Prices {
     prices
 }
 
-/// A line of a machine, with its price.
+/// A machine's usage record, with its price.
 fn line(instance: crate::instance::Instance, job: Option<u32>, make: Make) -> Line {
     let job = job.map(|second| ran(50, second));
     let mut line = Line::of_machine(&gone(instance, 1200), job.as_ref()).expect("a line");
@@ -101,6 +101,12 @@ fn each_source_and_each_type_is_due_by_itself() {
     let new = BTreeSet::from(["c7a.large".into()]);
     known.note_used(&new, at(60));
     assert_eq!(names(known.spot_due(at(60))), ["c7a.large"]);
+    for (second, used) in [(85_400, 85_400), (171_799, 85_400), (171_800, 171_800)] {
+        known.note_used(&new, at(second));
+        assert_eq!(known.types["c7a.large"].used, at(used), "noted once a day");
+    }
+    known.note_used(&new, at(0) + Seconds(30 * 86_400 - 1_001));
+    assert_eq!(known.types.len(), 3);
     known.note_used(&new, at(0) + Seconds(30 * 86_400));
     assert_eq!(known.types.len(), 1, "the others were not in use for a month");
     assert!(known.list.is_empty() && known.spot.is_empty());
@@ -125,6 +131,21 @@ fn the_prices_of_all_types_of_ec2_fit_into_one_item() {
     assert!(bytes < 390_000, "{bytes}");
 }
 
+/// Those in use come first, then the most recently used.
+#[test]
+fn of_too_many_types_the_most_recently_used_stay() {
+    let names = |range: std::ops::Range<u32>| -> BTreeSet<Arc<str>> {
+        range.map(|n| format!("m7i-flex-{n}.8xlarge").into()).collect()
+    };
+    let (old, recent, used) = (names(0..100), names(100..200), names(200..1_050));
+    let mut known = Prices::default();
+    for (kinds, second) in [(&old, 0), (&recent, 3_600), (&used, 7_200)] {
+        known.note_used(kinds, at(second));
+    }
+    let kept = |all: &BTreeSet<_>| all.iter().filter(|one| known.types.contains_key(*one)).count();
+    assert_eq!([&used, &recent, &old].map(kept), [850, 100, 50]);
+}
+
 #[test]
 fn what_nobody_ran_a_job_on_is_told_by_why() {
     let spot = || make("m7i.large", Market::Spot);
@@ -139,7 +160,7 @@ fn what_nobody_ran_a_job_on_is_told_by_why() {
     let costs = Costs::of(&[day(&lines)], By::Repository);
     let [(name, sum)] = &costs.rows[..] else { panic!("{:?}", costs.rows) };
     assert_eq!((name.as_str(), sum.jobs, sum.minutes), ("acme/web", 1, 1));
-    // 105 seconds at 4.1 cents an hour.
+    // 105 seconds at 4.1 cents per hour.
     assert_eq!(sum.money.sum(), 1_195);
     assert_eq!((sum.spot, sum.on_demand), (1_166, 2_916));
     let why: Vec<(&str, u64)> =
@@ -170,16 +191,95 @@ fn an_operators_own_prices_take_the_lists_place() {
     assert!(wrong.check().is_err_and(|why| why.starts_with("spot: -1")));
 }
 
+/// Numbers are dollars per hour, or the fraction that is paid.
+#[test]
+fn a_price_is_a_finite_number_of_dollars_and_a_factor_a_fraction() {
+    let rows = [
+        (0.0, true),
+        (10_000.0, true),
+        (10_000.01, false),
+        (-0.01, false),
+        (f64::NAN, false),
+        (f64::INFINITY, false),
+    ];
+    for (number, is_right) in rows {
+        let (kind, none) = (BTreeMap::from([("x9.large".into(), number)]), BTreeMap::new());
+        let factor = BTreeMap::from([(Market::Spot, number)]);
+        for own in [
+            OwnPrices { on_demand: kind.clone(), spot: none.clone(), factor: BTreeMap::new() },
+            OwnPrices { on_demand: none.clone(), spot: kind.clone(), factor: BTreeMap::new() },
+            OwnPrices { on_demand: none.clone(), spot: none.clone(), factor },
+        ] {
+            assert_eq!(own.check().is_ok(), is_right, "{own:?}");
+        }
+    }
+}
+
+/// A Spot machine of 1,195 seconds that no job used, at 4.1 cents an hour with its disk.
+#[test]
+fn own_prices_of_one_market_leave_the_other_alone() {
+    let kind = |price| BTreeMap::from([("m7i.large".into(), price)]);
+    let rows = [
+        // Own prices On-Demand and on Spot, the factor of Spot: cost, of the Spot machine, as On-Demand.
+        (None, None, None, (13_609, 13_277, 33_194)),
+        (None, None, Some(0.5), (6_805, 6_639, 33_194)),
+        (Some(0.36), None, None, (13_609, 13_277, 119_500)),
+        (None, Some(0.36), None, (119_500, 119_500, 33_194)),
+        (None, Some(0.36), Some(0.5), (59_750, 59_750, 33_194)),
+    ];
+    for (on_demand, spot, factor, expected) in rows {
+        let own = OwnPrices {
+            on_demand: on_demand.map(kind).unwrap_or_default(),
+            spot: spot.map(kind).unwrap_or_default(),
+            factor: factor.map(|factor| (Market::Spot, factor)).into_iter().collect(),
+        };
+        let mut day = day(&[line(booting(), None, make("m7i.large", Market::Spot))]);
+        day.reprice(&own);
+        let sum = &day.groups[0].sum;
+        assert_eq!((sum.money.sum(), sum.spot, sum.on_demand), expected, "{own:?}");
+        let wasted: Vec<u64> = sum.in_vain.values().map(|one| one.money).collect();
+        assert_eq!(wasted, [expected.0], "{own:?}");
+    }
+}
+
+#[test]
+fn minutes_and_failures_are_counted_as_githubs() {
+    let base = line(exited(), Some(99), make("m7i.large", Market::Spot));
+    let rows = [
+        // Milliseconds, private, conclusion; then minutes, private minutes, failures.
+        (0, false, "success", (1, 0, 0)),
+        (1, true, "failure", (1, 1, 1)),
+        (60_000, false, "cancelled", (1, 0, 0)),
+        (60_001, true, "timed_out", (2, 2, 0)),
+        (-1, false, "success", (0, 0, 0)),
+    ];
+    for (lasted, private, conclusion, expected) in rows {
+        let mut line = base.clone();
+        line.t.completed = line.t.started.map(|started| started + lasted);
+        let job = line.job.as_mut().expect("a job");
+        (job.private, job.conclusion) = (private, Some(conclusion.to_owned()));
+        let sum = &day(&[line]).groups[0].sum;
+        assert_eq!((sum.minutes, sum.private_minutes, sum.failed), expected, "{lasted} ms");
+    }
+}
+
 #[test]
 fn a_wait_is_told_by_what_it_was_for() {
     let all = line(exited(), Some(99), make("m7i.large", Market::Spot));
     let (whole, parts) = all.wait().expect("it ran a job");
-    // Queued at 1, planned before that, launched at 5, registering from 31, listening at 40, run
-    // from 50. Nothing is known of the first call of its machine.
+    // Queued at 1, planned before that, launched at 5, registered from 31, listening at 40, run
+    // from 50. The machine's first call is unknown.
     assert_eq!(whole, 49_000);
     let known = [Some(0), Some(0), Some(4_000), None, Some(35_000), Some(10_000)];
     assert_eq!(parts, known);
     assert_eq!(line(booting(), None, Make::default()).wait(), None);
+    for (started, wait) in [(Some(0), Some(0)), (Some(-1), None), (None, None)] {
+        let mut other = all.clone();
+        other.t.started = started;
+        assert_eq!(other.wait().map(|(whole, _)| whole), wait, "{started:?}");
+        other.kind = Kind::Job;
+        assert_eq!(other.wait(), None, "a job without our machine");
+    }
 
     let mut waits = Waits::default();
     waits.add_line(&all);
@@ -196,8 +296,8 @@ fn a_wait_is_told_by_what_it_was_for() {
     assert_eq!(both, waits);
 }
 
-/// A day of so many repositories, each with a workflow, and of so many pools, with names of so many
-/// letters.
+/// A day with these numbers of repositories (each with a workflow) and pools, with names of this
+/// length.
 fn large(repositories: usize, pools: usize, letters: usize) -> Day {
     let mut fold = Fold::new(Date::of(at(0)), false);
     let name = |n: usize| format!("{n:x<letters$}");
@@ -209,7 +309,7 @@ fn large(repositories: usize, pools: usize, letters: usize) -> Day {
         job.workflow = Some("\u{1f477}\"".repeat(letters / 8).into());
         let pool = name(n % pools).get(..letters.min(32)).expect("letters").to_owned();
         one.pool = Some(pool.parse().expect("a pool"));
-        // Waits of all sizes: a pool has as many steps as there are.
+        // Waits of all sizes: a pool then uses every step.
         for wait in 0..64 {
             one.t.started = Some(i64::from(60 + wait * wait * 37) * 1000);
             one.t.planned = Some(i64::from(wait * 900) * 1000);
@@ -219,7 +319,7 @@ fn large(repositories: usize, pools: usize, letters: usize) -> Day {
     fold.day()
 }
 
-/// Few and many groups, few and many pools, short and long names, letters of four bytes.
+/// Few and many groups, few and many pools, short and long names, four-byte characters.
 #[test]
 fn a_day_of_any_size_is_kept_in_items_that_dynamodb_accepts() {
     for (repositories, pools, letters) in
@@ -233,7 +333,7 @@ fn a_day_of_any_size_is_kept_in_items_that_dynamodb_accepts() {
         }
         let full: usize = parts.iter().map(|part| part.text.len()).sum();
         assert!(parts.len() <= full / 250_000 + 1, "{name}: {} items of {full}", parts.len());
-        // One more of an earlier, longer form of the day.
+        // An additional item of an earlier, longer version of the day.
         let last = parts.last().expect("a part").clone();
         parts.push(PartOfDay { part: parts.len(), ..last });
         parts.reverse();
@@ -250,7 +350,7 @@ fn a_day_of_any_size_is_kept_in_items_that_dynamodb_accepts() {
 proptest! {
     #![proptest_config(searched(128))]
 
-    /// However it is asked for, and whoever pays for what was idle or in vain.
+    /// For any grouping, and with or without distributed idle and wasted time.
     #[test]
     fn sums_add_up_to_the_lines(
         lives in prop::collection::vec((0..3_usize, 0..2_usize, 60..1_000_u32), 1..20),

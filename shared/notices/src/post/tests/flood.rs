@@ -1,4 +1,4 @@
-//! Receivers that answer without end, slowly, or with more than anybody wants to read.
+//! Receivers that respond endlessly, slowly, or with too much data.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,8 @@ fn resident_mib() -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() >> 10
 }
 
-/// Writes it, then the other again and again, with a pause, until the receiver hangs up.
+/// Writes the head, then the part repeatedly with a pause, until the receiver closes the
+/// connection.
 fn without_end(mut stream: TcpStream, head: &str, part: &[u8], pause: Duration) {
     let _ = stream.write_all(head.as_bytes());
     while stream.write_all(part).is_ok() {
@@ -37,7 +38,7 @@ async fn no_receiver_fills_the_memory_or_holds_the_sweep_up() {
         (
             "a body without end",
             |s| without_end(s, &format!("{NO}\r\n"), &MIB, MILLI),
-            "answers 500: xxx",
+            "answered 500: xxx",
             2,
         ),
         (
@@ -56,17 +57,17 @@ async fn no_receiver_fills_the_memory_or_holds_the_sweep_up() {
                     MILLI,
                 );
             },
-            "answers 500: xxx",
+            "answered 500: xxx",
             2,
         ),
-        ("a drip", |s| without_end(s, &format!("{NO}\r\n"), b"x", MILLI * 300), "answers 500", 3),
+        ("a drip", |s| without_end(s, &format!("{NO}\r\n"), b"x", MILLI * 300), "answered 500", 3),
         (
             "compressed zeros",
             |s| {
                 let head = format!("{NO}content-encoding: gzip\r\n\r\n\x1f\u{8b}\u{8}");
                 without_end(s, &head, &[0; 1 << 20], MILLI);
             },
-            "answers 500",
+            "answered 500",
             3,
         ),
         (
@@ -87,7 +88,7 @@ async fn no_receiver_fills_the_memory_or_holds_the_sweep_up() {
                 std::thread::sleep(Duration::from_secs(8));
                 drop(s);
             },
-            "is silent for 5 s",
+            "did not answer within 5 s",
             6,
         ),
         (
@@ -96,7 +97,7 @@ async fn no_receiver_fills_the_memory_or_holds_the_sweep_up() {
                 let _ =
                     s.write_all(b"HTTP/1.1 307 on\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n");
             },
-            "answers 307",
+            "answered 307",
             2,
         ),
     ];

@@ -12,7 +12,7 @@ pub(super) struct Row {
     pub(super) what: &'static str,
     /// How that is made.
     pub(super) fault: Fault,
-    /// The check that says so.
+    /// The key of its finding.
     pub(super) check: &'static str,
     /// How it ends.
     pub(super) level: &'static str,
@@ -25,7 +25,7 @@ const fn error(what: &'static str, fault: Fault, check: &'static str, words: &'s
 }
 
 const fn warn(what: &'static str, fault: Fault, check: &'static str, words: &'static str) -> Row {
-    Row { what, fault, check, level: "warn", words }
+    Row { what, fault, check, level: "warning", words }
 }
 
 /// Another key than the stack's.
@@ -53,14 +53,14 @@ pub(super) const ROWS: &[Row] = &[
     error(
         "the key was never put in",
         Fault::Secret(|_| json!({ "placeholder": true }).to_string()),
-        "key",
-        "The App's key was never put into secret STACK/app-key",
+        "app-key",
+        "The App's key was never stored in secret STACK/app-key",
     ),
     error(
         "a bare key",
         Fault::Secret(|kept| kept["private_key"].as_str().unwrap_or_default().to_owned()),
-        "key form",
-        "holds a private key alone",
+        "app-key-form",
+        "contains only a private key",
     ),
     error(
         "the key of another App",
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
             let key = format!("-----BEGIN PUBLIC KEY-----\n{OTHER_KEY}-----END PUBLIC KEY-----\n");
             account["app_public_key"] = json!(key);
         }),
-        "key owner",
+        "app-key-owner",
         "is not one of App",
     ),
     error(
@@ -78,86 +78,86 @@ pub(super) const ROWS: &[Row] = &[
             kept["app_id"] = json!("999999");
             kept.to_string()
         }),
-        "exists",
+        "app-exists",
         "GitHub knows no App 999999",
     ),
     error(
         "no event",
         Fault::App(|app| app["settings"]["events"] = json!(["push"])),
-        "event",
+        "app-event",
         "The App is not subscribed to the event \"Workflow job\"",
     ),
     error(
         "no permission",
         Fault::App(|app| app["settings"]["permissions"] = json!({ "metadata": "read" })),
-        "permissions",
+        "app-permissions",
         "The App lacks the repository permission \"Actions\"",
     ),
     error(
-        "installed nowhere",
+        "not installed anywhere",
         Fault::Account(|account| account["app_id"] = json!("1")),
-        "installed",
-        "The App is installed nowhere",
+        "app-installed",
+        "The App is not installed anywhere",
     ),
     error(
         "a pool of somebody else",
         Fault::Pool("    entity: elsewhere\n"),
-        "installed for pool",
+        "app-installed-for-pool",
         "registers at elsewhere, where the App is not installed",
     ),
     error(
-        "suspended",
+        "app-suspended",
         Fault::Account(|account| account["suspended_at"] = hour_ago()),
-        "suspended",
+        "app-suspended",
         "suspended the App at",
     ),
     error(
         "a new permission that waits for its yes",
         Fault::Account(|account| account["accepted"] = json!({ "actions": "read" })),
-        "accepted",
+        "app-accepted",
         "has not accepted the App's new permission",
     ),
     error(
         "no webhook",
         Fault::App(|app| app["hook"]["url"] = Value::Null),
-        "hook",
+        "app-hook",
         "The App has no webhook",
     ),
     error(
         "the webhook of another stack",
         Fault::App(|app| app["hook"]["url"] = json!("https://old.example/webhook")),
-        "hook address",
+        "app-hook-address",
         "GitHub sends events to https://old.example/webhook, not to this stack",
     ),
     error(
         "events as a form",
         Fault::App(|app| app["hook"]["content_type"] = json!("form")),
-        "hook content",
+        "app-hook-content",
         "GitHub sends events as \"form\"",
     ),
     error(
         "any certificate",
         Fault::App(|app| app["hook"]["insecure_ssl"] = json!("1")),
-        "hook TLS",
+        "app-hook-tls",
         "does not verify the TLS certificate",
     ),
     error(
         "a webhook that is not active",
         Fault::Account(|account| account["installed_at"] = hour_ago()),
-        "hook active",
+        "app-hook-active",
         "GitHub has sent no event, though the App was installed at",
     ),
     error(
         "a group without public repositories",
         Fault::Pool("    public_repositories: true\n"),
-        "group public",
+        "app-group-public",
         "refuses public repositories, and pool default serves them",
     ),
     error(
         "a group of some workflows",
         Fault::Pool("    entity: OWNER\n    runner_group: 7\n    public_repositories: true\n"),
-        "group workflows",
-        "takes selected workflows alone",
+        "app-group-workflows",
+        "accepts only selected workflows",
     ),
     // The network.
     error(
@@ -165,19 +165,19 @@ pub(super) const ROWS: &[Row] = &[
         Fault::Network(|network| {
             network["subnets"].as_array_mut().map(|all| all.remove(0));
         }),
-        "subnets",
+        "network-subnets",
         "There is no subnet subnet-00000001",
     ),
     error(
         "a subnet of another VPC",
         Fault::Network(|network| network["subnets"][0]["vpc"] = json!("vpc-2")),
-        "subnets",
+        "network-subnets",
         "subnet-00000001 is in vpc-2, and the stack is in vpc-00000001.",
     ),
     warn(
         "a subnet is nearly full",
         Fault::Network(|network| network["subnets"][0]["free_addresses"] = json!(6)),
-        "subnets",
+        "network-subnets",
         "subnet-00000001 (us-east-1a) has 6 free addresses",
     ),
     error(
@@ -185,7 +185,7 @@ pub(super) const ROWS: &[Row] = &[
         Fault::Network(|network| {
             network["route_tables"][0]["routes"].as_array_mut().map(|all| all.remove(1));
         }),
-        "way out",
+        "network-way-out",
         "subnet-00000001 has no route out (rtb-00000001)",
     ),
     error(
@@ -193,37 +193,37 @@ pub(super) const ROWS: &[Row] = &[
         Fault::Network(|network| {
             network["route_tables"][0]["routes"][1]["state"] = json!("blackhole");
         }),
-        "way out",
-        "leads to igw-00000001, which is gone",
+        "network-way-out",
+        "leads to igw-00000001, which no longer exists",
     ),
     error(
         "an internet gateway, and no public address",
         Fault::Network(|network| network["subnets"][0]["gives_public_ip"] = json!(false)),
-        "way out",
-        "subnet-00000001 has an internet gateway and gives no public address",
+        "network-way-out",
+        "subnet-00000001 has an internet gateway and assigns no public address",
     ),
     error(
         "a NAT gateway that failed",
         Fault::Network(|network| by_nat(network, "failed")),
-        "way out",
-        "goes out by nat-1, which is in state failed (no address was free)",
+        "network-way-out",
+        "routes through nat-1, which is in state failed (no address was free)",
     ),
     warn(
         "a NAT gateway that is being made",
         Fault::Network(|network| by_nat(network, "pending")),
-        "way out",
-        "goes out by nat-1, which is in state pending",
+        "network-way-out",
+        "routes through nat-1, which is in state pending",
     ),
     error(
         "an ACL that lets nothing out",
         Fault::Network(|network| acl(network, false)),
-        "ACL",
+        "network-acl",
         "refuses TCP port 443 out",
     ),
     error(
         "an ACL that lets no answer in",
         Fault::Network(|network| acl(network, true)),
-        "ACL",
+        "network-acl",
         "refuses the answers, TCP ports 32768-60999 in",
     ),
     error(
@@ -232,32 +232,32 @@ pub(super) const ROWS: &[Row] = &[
             network["endpoints"] = json!([{ "id": "vpce-1", "vpc": "vpc-00000001",
                 "service": "com.amazonaws.us-east-1.execute-api", "private_dns": true }]);
         }),
-        "endpoint",
+        "network-endpoint",
         "has an execute-api endpoint with private DNS (vpce-1)",
     ),
     error(
         "names that nobody resolves",
         Fault::Network(|network| network["vpcs"][0]["dns_support"] = json!(false)),
-        "DNS",
+        "network-dns",
         "DNS support of vpc-00000001 is off",
     ),
     error(
         "a security group is gone",
         Fault::Network(|network| network["security_groups"] = json!([])),
-        "security groups",
+        "network-security-groups",
         "There is no security group sg-00000001",
     ),
     error(
         "a security group of another VPC",
         Fault::Network(|network| network["security_groups"][0]["vpc"] = json!("vpc-2")),
-        "security groups",
+        "network-security-groups",
         "sg-00000001 is in vpc-2, and the stack is in vpc-00000001",
     ),
     error(
         "a security group that lets nothing out",
         Fault::Network(|network| network["security_groups"][0]["out"] = json!([])),
-        "security groups",
-        "sg-00000001 lets nothing out on TCP port 443",
+        "network-security-groups",
+        "sg-00000001 allows no outbound traffic on TCP port 443",
     ),
     // The machines.
     error(
@@ -270,7 +270,7 @@ pub(super) const ROWS: &[Row] = &[
                 ["m7a.large", "us-east-1b"]
             ]);
         }),
-        "types",
+        "machines-types",
         "No type of pool default is offered in the zones of its subnets (us-east-1a, us-east-1b).",
     ),
     warn(
@@ -279,50 +279,50 @@ pub(super) const ROWS: &[Row] = &[
             network["not_offered"] =
                 json!([["m7i.large", "us-east-1b"], ["m7a.large", "us-east-1b"]]);
         }),
-        "types",
+        "machines-types",
         "No type of pool default is offered in us-east-1b",
     ),
     error(
         "an image that is not ready",
         Fault::Image(|image| image["state"] = json!("failed")),
-        "image",
+        "machines-image",
         "the image of pool default, is in state failed",
     ),
     error(
         "an image for other processors",
         Fault::Image(|image| image["architecture"] = json!("arm64")),
-        "image",
+        "machines-image",
         "is arm64, and m7i.large is x64",
     ),
     error(
         "an image that is not there",
         Fault::Pool("    image: { id: ami-0123456789abcdef0 }\n"),
-        "image",
-        "ami-0123456789abcdef0, the image of pool default, is not there",
+        "machines-image",
+        "ami-0123456789abcdef0, the image of pool default, does not exist",
     ),
     error(
         "a parameter that is not there",
         Fault::Pool("    image: { ssm: /STACK/images/none }\n"),
-        "image",
+        "machines-image",
         "There is no parameter /STACK/images/none",
     ),
     warn(
         "another root device",
         Fault::Image(|image| image["root_device"] = json!("/dev/xvda")),
-        "disk",
+        "machines-disk",
         "boots from /dev/xvda, and the disk of the stack's launch template is on /dev/sda1",
     ),
     // The stack.
-    error("no tick", Fault::Rule, "rules", "is disabled: the reaper sweeps no more"),
-    warn("a dead letter", Fault::DeadLetter, "queues", "1 message failed too often"),
+    error("no tick", Fault::Rule, "stack-rules", "is disabled: the reaper does not sweep"),
+    warn("a dead letter", Fault::DeadLetter, "stack-queues", "1 message failed too often"),
     // The jobs.
-    warn("launches are off", Fault::Switch, "switches", "Launches are off"),
-    warn("a label with a typo", Fault::Typo, "served", "1 job is served by no pool"),
+    warn("launches are off", Fault::Switch, "launches-paused", "Launches are off"),
+    warn("a label with a typo", Fault::Typo, "unserved", "No pool serves 1 job"),
     // The last, since it leaves deliveries.
     error(
         "another secret at GitHub",
         Fault::Signature,
-        "deliveries",
+        "app-deliveries",
         "were answered 401, the newest among them: the webhook's secret at GitHub differs",
     ),
 ];

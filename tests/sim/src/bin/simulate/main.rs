@@ -14,6 +14,7 @@ use muster_sim::run::{SeedOutcome, play};
 use muster_sim::scenario::{Disturbance, disturb_each, tell as tell_story};
 use muster_sim::schedule::Plan;
 use muster_sim::shrink::shrink;
+use muster_sim::summary::Summary;
 use muster_sim::totals::Totals;
 
 use crate::arguments::{Arguments, USAGE};
@@ -103,7 +104,7 @@ fn disturb(file: &Path, arguments: &Arguments, out: &mut impl Write) -> io::Resu
         return Ok(false);
     }
     let mut shown = Instant::now();
-    let watch = |told: usize| {
+    let watch = |told: usize, _: &[Disturbance], _: &Summary| {
         if shown.elapsed() >= BETWEEN_LINES {
             shown = Instant::now();
             let _ = writeln!(io::stderr(), "told {told} times");

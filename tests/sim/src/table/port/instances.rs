@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::ports::{Instances, Page, ReadError, Unavailable};
+use muster_control::ports::{Bound, Instances, Page, ReadError, Unavailable};
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::{Group, Groups, Instance};
 use muster_domain::stored::Stored;
@@ -30,14 +30,24 @@ impl Instances for Door {
     }
 
     async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
-        self.read(|tables| tables.owners.get(machine).cloned()).await
+        let key = format!("machine#{machine}");
+        self.read_of(&key, |tables| tables.owners.get(machine).cloned()).await
+    }
+
+    async fn bound_to(&self, machine: &MachineId) -> Result<Option<Bound>, ReadError> {
+        self.read_of(&format!("machine#{machine}"), |tables| {
+            let owner = tables.owners.get(machine)?.clone();
+            Some(Bound { owner, record: tables.bound.get(machine).cloned() })
+        })
+        .await
     }
 
     async fn owners_of(
         &self,
         machines: &[MachineId],
     ) -> Result<BTreeMap<MachineId, InstanceName>, ReadError> {
-        self.read(|tables| {
+        let key = self.broken_of(machines.iter().map(|machine| format!("machine#{machine}")));
+        self.read_of(&key, |tables| {
             let owner = |id: &MachineId| Some((id.clone(), tables.owners.get(id)?.clone()));
             machines.iter().filter_map(owner).collect()
         })
@@ -82,12 +92,14 @@ impl Instances for Door {
 
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let free = |group| matches!(group, Group::Free | Group::FreeRetry);
-        self.of_pool(pool, |of| groups(of, free, usize::MAX)).await
+        let listed = self.of_pool(pool, |of| groups(of, free, usize::MAX)).await;
+        self.readable(listed, |row| row.name.to_string())
     }
 
     async fn slots_to_retry(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let retry = |group| matches!(group, Group::Retry | Group::FreeRetry);
-        self.of_pool(pool, |of| groups(of, retry, usize::MAX)).await
+        let listed = self.of_pool(pool, |of| groups(of, retry, usize::MAX)).await;
+        self.readable(listed, |row| row.name.to_string())
     }
 
     async fn count_live_instances(&self, pool: &PoolName) -> Result<Groups, ReadError> {
@@ -105,7 +117,10 @@ impl Instances for Door {
         pool: &PoolName,
         limit: u32,
     ) -> Result<Vec<Stored<Instance>>, ReadError> {
-        self.of_pool(pool, |of| groups(of, |group| group == Group::Ending, limit as usize)).await
+        let listed = self
+            .of_pool(pool, |of| groups(of, |group| group == Group::Ending, limit as usize))
+            .await;
+        self.readable(listed, |row| row.name.to_string())
     }
 
     async fn late_ends(
@@ -139,9 +154,13 @@ impl Instances for Door {
 }
 
 impl Tables {
+    fn is_unreadable(&self, name: &InstanceName) -> bool {
+        self.unreadable.contains(name) || self.broken.contains(name.as_str())
+    }
+
     /// An instance, unless it is of another version.
     fn readable(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
-        if self.unreadable.contains(name) {
+        if self.is_unreadable(name) {
             return Err(unreadable(name.as_str()));
         }
         Ok(self.instances.get(name).map(|one| Stored::clone(one)))
@@ -177,7 +196,7 @@ fn page_of<'a>(
         rest.by_ref().take(limit).map(|instance| Stored::clone(instance)).collect();
     let next = rest.next().map(|_| (start + page.len()).to_string());
     let (unreadable, items): (Vec<_>, Vec<_>) =
-        page.into_iter().partition(|instance| tables.unreadable.contains(&instance.name));
+        page.into_iter().partition(|instance| tables.is_unreadable(&instance.name));
     let unreadable = unreadable.iter().map(|instance| instance.name.to_string()).collect();
     Page { items, unreadable, next }
 }

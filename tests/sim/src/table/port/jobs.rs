@@ -20,7 +20,8 @@ impl Jobs for Door {
     }
 
     async fn jobs(&self, keys: &[JobKey]) -> Result<Vec<Stored<Job>>, ReadError> {
-        self.read(|tables| {
+        let key = self.broken_of(keys.iter().map(|key| format!("job#{key}")));
+        self.read_of(&key, |tables| {
             let keys: BTreeSet<&JobKey> = keys.iter().collect();
             let found = keys.into_iter().filter_map(|key| tables.jobs.get(key));
             found.map(|one| Stored::clone(one)).collect()
@@ -29,7 +30,8 @@ impl Jobs for Door {
     }
 
     async fn demand(&self, pool: &PoolName, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {
-        self.of_pool(pool, |of| jobs(of, false, limit).collect()).await
+        let listed = self.of_pool(pool, |of| jobs(of, false, limit).collect()).await;
+        self.readable(listed, key_of)
     }
 
     async fn waiting_jobs(
@@ -38,7 +40,9 @@ impl Jobs for Door {
         limit: u32,
     ) -> Result<Vec<Stored<Job>>, ReadError> {
         let of = |of: &OfPool| jobs(of, false, limit).chain(jobs(of, true, limit)).collect();
-        self.list_by(2, |tables| tables.index.pool(pool).map(of).unwrap_or_default()).await
+        let listed =
+            self.list_by(2, |tables| tables.index.pool(pool).map(of).unwrap_or_default()).await;
+        self.readable(listed, key_of)
     }
 
     async fn jobs_of(
@@ -89,6 +93,10 @@ impl Jobs for Door {
         })
         .await
     }
+}
+
+fn key_of(job: &Job) -> String {
+    format!("job#{}", job.key())
 }
 
 fn in_group<'a>(

@@ -5,21 +5,25 @@ use std::collections::BTreeMap;
 use muster_control::ports::{LaunchConditions, Launches, ReadError};
 use muster_domain::ids::{LaunchId, PoolName};
 use muster_domain::launch::Launch;
-use muster_domain::launch::cooldown::Cooldowns;
+use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::Stored;
 
 use crate::door::Door;
 use crate::table::Tables;
+use crate::table::index::OfPool;
 
 impl Launches for Door {
     async fn launch(&self, id: &LaunchId) -> Result<Option<Stored<Launch>>, ReadError> {
-        self.read(|tables| tables.launches.get(id).map(|one| Stored::clone(one))).await
+        let key = format!("launch#{id}");
+        self.read_of(&key, |tables| tables.launches.get(id).map(|one| Stored::clone(one))).await
     }
 
     async fn open_launches(&self, pool: &PoolName) -> Result<Vec<Stored<Launch>>, ReadError> {
-        self.of_pool(pool, |of| of.open.values().map(|one| Stored::clone(one)).collect()).await
+        let open = |of: &OfPool| of.open.values().map(|one| Stored::clone(one)).collect();
+        let listed = self.of_pool(pool, open).await;
+        self.readable(listed, |launch: &Launch| format!("launch#{}", launch.id))
     }
 
     async fn capacity(&self, pool: &PoolName) -> Result<Option<Stored<Capacity>>, ReadError> {
@@ -30,19 +34,17 @@ impl Launches for Door {
         let count = |tables: &Tables, scope: &Scope| {
             tables.counters.get(scope).map(|count| (scope.clone(), *count))
         };
-        let broken = |key: &String| self.sim.world.borrow().tables.broken.contains(key);
-        let key = scopes.iter().map(|scope| format!("count#{scope}")).find(broken);
-        self.read_of(&key.unwrap_or_default(), |tables| {
+        let key = self.broken_of(scopes.iter().map(key_of));
+        self.read_of(&key, |tables| {
             scopes.iter().filter_map(|scope| count(tables, scope)).collect()
         })
         .await
     }
 
     async fn launch_conditions(&self, pool: &PoolName) -> Result<LaunchConditions, ReadError> {
-        let keys = ["switches".to_owned(), "cooldowns".to_owned(), format!("pool#{pool}")];
-        let broken =
-            keys.into_iter().find(|key| self.sim.world.borrow().tables.broken.contains(key));
-        self.read_of(&broken.unwrap_or_default(), |tables| LaunchConditions {
+        let (own, stack) = (format!("pool#{pool}"), key_of(&Scope::Stack));
+        let key = self.broken_of(["switches".to_owned(), "cooldowns".to_owned(), own, stack]);
+        self.read_of(&key, |tables| LaunchConditions {
             capacity: tables.capacities.get(pool).cloned(),
             switches: tables.switches.clone(),
             cooldowns: tables.cooldowns.clone(),
@@ -53,5 +55,12 @@ impl Launches for Door {
 
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError> {
         self.read_of("cooldowns", |tables| tables.cooldowns.clone()).await
+    }
+}
+
+fn key_of(scope: &Scope) -> String {
+    match scope {
+        Scope::Stack => "limit#stack".to_owned(),
+        Scope::Entity(entity) => format!("limit#entity#{entity}"),
     }
 }

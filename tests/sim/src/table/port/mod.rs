@@ -6,11 +6,11 @@ mod launches;
 mod operations;
 mod usage;
 
-use muster_control::causes::Cause;
 use muster_control::ports::{CommitError, Page, ReadError, Table, Unavailable, Write};
+use muster_domain::causes::Cause;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Groups;
-use muster_domain::stored::Committed;
+use muster_domain::stored::{Committed, Stored};
 
 use super::Tables;
 use super::index::OfPool;
@@ -66,6 +66,25 @@ impl Door {
             false => Ok(read(tables)),
         });
         found.await?
+    }
+
+    /// The rows of a listing without those that cannot be read, as the real table lists them.
+    fn readable<T>(
+        &self,
+        listed: Result<Vec<Stored<T>>, ReadError>,
+        key: impl Fn(&T) -> String,
+    ) -> Result<Vec<Stored<T>>, ReadError> {
+        let broken = &self.sim.world.borrow().tables.broken;
+        listed.map(|mut rows| {
+            rows.retain(|row| broken.is_empty() || !broken.contains(&key(row)));
+            rows
+        })
+    }
+
+    /// The first of these keys whose record cannot be read.
+    fn broken_of(&self, keys: impl IntoIterator<Item = String>) -> String {
+        let broken = &self.sim.world.borrow().tables.broken;
+        keys.into_iter().find(|key| broken.contains(key)).unwrap_or_default()
     }
 
     async fn read<R>(&self, read: impl FnOnce(&Tables) -> R) -> Result<R, ReadError> {

@@ -19,11 +19,13 @@ use crate::fault::Fault;
 
 impl Operations for Door {
     async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError> {
-        self.list(|tables| tables.index.orphans.values().cloned().collect()).await
+        let listed = self.list(|tables| tables.index.orphans.values().cloned().collect()).await;
+        self.readable(listed, |orphan: &Orphan| format!("orphan#{}", orphan.machine))
     }
 
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError> {
-        self.read(|tables| tables.orphans.get(machine).cloned()).await
+        let key = format!("orphan#{machine}");
+        self.read_of(&key, |tables| tables.orphans.get(machine).cloned()).await
     }
 
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
@@ -35,7 +37,7 @@ impl Operations for Door {
     }
 
     async fn redeliveries(&self) -> Result<Option<Stored<Redeliveries>>, ReadError> {
-        self.read(|tables| tables.redeliveries.clone()).await
+        self.read_of("redeliveries", |tables| tables.redeliveries.clone()).await
     }
 
     async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError> {
@@ -48,11 +50,8 @@ impl Operations for Door {
 
     async fn pool_versions(&self, versions: &[u64]) -> Result<Vec<PoolSet>, ReadError> {
         let key = |version: &u64| format!("pools#{version}");
-        let broken = versions
-            .iter()
-            .map(key)
-            .find(|key| self.sim.world.borrow().tables.broken.contains(key));
-        self.read_of(&broken.unwrap_or_default(), |tables| {
+        let key = self.broken_of(versions.iter().map(key));
+        self.read_of(&key, |tables| {
             let wanted: BTreeSet<&u64> = versions.iter().collect();
             wanted
                 .into_iter()

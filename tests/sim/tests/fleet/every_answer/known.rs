@@ -58,5 +58,9 @@ pub(crate) const KNOWN: &[Known] = &[
         told: &["launch pass of a canary", "(instances)", "the last machine was gone"],
         why: "its launch is leased to the pass that could not read its slot: the next call waits for that",
     },
+    Known {
+        told: &["reap pass of a runner", "(switches): unreadable", "the last machine was gone"],
+        why: "an operator may have paused deletes, so the pass terminates nothing until its next due time",
+    },
     Known { told: &["of a job that is over", "job_hidden", "with the claim"], why: "the same" },
 ];

@@ -16,7 +16,7 @@
 //!   question to that pass, and a probe that cannot be put back waits longer;
 //! - what a change of pools in the middle of a pass leaves: a job whose pool is gone, an instance
 //!   whose pool is gone (`recover`, `observe`, `runner_api`);
-//! - an end that the loop has not come to so far: `reap pass did not come to rest`, a launch that
+//! - an end that the loop has not come to so far: `reap pass exceeded its maximum number of decisions`, a launch that
 //!   somebody else has settled (`calls`), a capacity record that is gone (`lease`);
 //! - more than a hundred failed deliveries, and three that fail in one run (`recover`).
 
@@ -34,11 +34,13 @@ use muster_sim::agenda::{MINUTE, Millis};
 use muster_sim::chosen::{Answer, ChosenAnswers, MadeCall};
 use muster_sim::fault::Fault;
 use muster_sim::scenario::Stage;
+use muster_sim::summary::{Kind, Summary};
 
 use self::books::{Books, Ends, GRACE, after_the_pass, in_the_end};
 use self::known::{KNOWN, Known, allowed};
 use self::others::{OTHERS, Other, Stops, stops};
 use self::passes::{PASSES, Pass};
+use crate::outcomes;
 
 /// What a call gets in place of the usual answer.
 #[derive(Clone, Copy)]
@@ -51,7 +53,15 @@ enum Way {
     Meanwhile(&'static Other),
     /// Listings come in pages of one, all through the pass.
     Pages,
+    /// The call arrives when so many hundredths of the invocation's time are over.
+    Late(Millis),
+    /// The message was received 49 times before, and the call fails once more.
+    Fiftieth(Fault),
 }
+
+/// In the middle of an invocation's time passes stop to begin anything, and soon after this they are
+/// stopped.
+const LATE: [Millis; 2] = [50, 99];
 
 impl Way {
     fn told(self) -> String {
@@ -61,12 +71,24 @@ impl Way {
             Self::Unreadable => "unreadable".to_owned(),
             Self::Meanwhile(other) => format!("meanwhile {}", other.name),
             Self::Pages => "listings in pages of one".to_owned(),
+            Self::Late(hundredths) => format!("after {hundredths} % of the time"),
+            Self::Fiftieth(fault) => format!("{} at the fiftieth receive", fault.as_str()),
+        }
+    }
+
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Once(_) | Self::Unreadable | Self::Fiftieth(_) => Kind::Once,
+            Self::Late(_) => Kind::Interrupted,
+            Self::Always(_) | Self::Pages => Kind::Always,
+            Self::Meanwhile(_) => Kind::Meanwhile,
         }
     }
 
     const fn answer(self) -> Option<Answer> {
         match self {
-            Self::Once(fault) => Some(Answer::Once(fault)),
+            Self::Once(fault) | Self::Fiftieth(fault) => Some(Answer::Once(fault)),
+            Self::Late(hundredths) => Some(Answer::Late(hundredths)),
             Self::Always(fault) => Some(Answer::Always(fault)),
             Self::Unreadable => Some(Answer::Unreadable),
             Self::Meanwhile(other) => Some(Answer::Meanwhile(other.act)),
@@ -76,13 +98,26 @@ impl Way {
 
     const fn fault(self) -> Option<Fault> {
         match self {
-            Self::Once(fault) | Self::Always(fault) => Some(fault),
+            Self::Once(fault) | Self::Always(fault) | Self::Fiftieth(fault) => Some(fault),
             // Of a read, as if nothing had come.
             Self::Unreadable => Some(Fault::ReadFailed),
-            Self::Meanwhile(_) | Self::Pages => None,
+            Self::Meanwhile(_) | Self::Pages | Self::Late(_) => None,
+        }
+    }
+
+    /// How much later it may all end, besides what the rules wait.
+    const fn takes(self) -> Millis {
+        match self {
+            Self::Late(_) => TIME_LIMIT,
+            // A message comes again later with each receive.
+            Self::Fiftieth(_) => 6 * MINUTE,
+            _ => 0,
         }
     }
 }
+
+/// The longest that an invocation runs.
+const TIME_LIMIT: Millis = MINUTE;
 
 /// A run of a pass.
 struct Run {
@@ -92,6 +127,8 @@ struct Run {
     wrong: Vec<String>,
     /// What is left in the end.
     left: Vec<String>,
+    /// The outcome in the end.
+    outcome: Summary,
     /// What happened.
     story: String,
 }
@@ -111,9 +148,16 @@ fn play(pass: &Pass, at: Option<(usize, Way)>) -> (Stage, Books) {
         if matches!(at, Some((_, Way::Pages))) {
             world.tables.page = 1;
         }
+        if matches!(at, Some((_, Way::Fiftieth(_)))) {
+            world.queues.age(49);
+        }
         Books::of(world)
     });
     let told = stage.tell(pass.then);
+    stage.change(|world| world.queues.age(0));
+    if matches!(at, Some((_, Way::Late(_)))) {
+        let _ = stage.tell("advance 1m");
+    }
     // In a disturbed one what cannot be done is left out.
     if at.is_none() {
         story(told);
@@ -126,13 +170,15 @@ fn undisturbed(pass: &Pass) -> Run {
     let (calls, after) =
         stage.change(|world| (world.chosen.take().map(|chosen| chosen.calls), Books::of(world)));
     let mut wrong = stage.change(|world| after_the_pass(world, pass, &after, &after));
+    let recorded = outcomes::compare(&format!("{}{}", outcomes::PASS, pass.name), &stage.outcome());
+    wrong.extend(recorded.err());
     stage.come_to_rest(MINUTE);
     let (ends, left) = stage.change(|world| (Ends::of(world), in_the_end(world)));
     if !pass.keeps_runners() {
         wrong.extend(left.clone());
     }
     let calls = calls.unwrap_or_default();
-    Run { calls, after, ends, wrong, left, story: String::new() }
+    Run { calls, after, ends, wrong, left, outcome: stage.outcome(), story: String::new() }
 }
 
 fn disturbed(pass: &Pass, number: usize, way: Way, usual: &Run) -> Run {
@@ -158,6 +204,8 @@ fn disturbed(pass: &Pass, number: usize, way: Way, usual: &Run) -> Run {
                 wrong.extend(asks_on(&calls, number));
             }
         }
+        Way::Late(hundredths) => wrong.extend(begins_late(pass, &calls, number, hundredths)),
+        Way::Fiftieth(_) => {}
         Way::Unreadable | Way::Pages => wrong.extend(after.later_than(&usual.after, patience)),
         Way::Meanwhile(other) => wrong.extend(stops(other, &mut stage, &calls, number)),
     }
@@ -170,16 +218,38 @@ fn disturbed(pass: &Pass, number: usize, way: Way, usual: &Run) -> Run {
     let more = left.iter().filter(|one| !usual.left.contains(one));
     wrong.extend(more.filter(is_asked).cloned());
     let asks_when = match way {
-        Way::Once(_) | Way::Always(_) | Way::Pages | Way::Unreadable => Some(!pass.keeps_runners()),
-        Way::Meanwhile(other) if other.stops == Stops::Nothing => Some(false),
-        Way::Meanwhile(_) => None,
+        Way::Meanwhile(other) if other.stops != Stops::Nothing => None,
+        Way::Meanwhile(_) => Some(false),
+        _ => Some(!pass.keeps_runners()),
     };
     let late = asks_when.map(|with_machines| ends.latest(&usual.ends, with_machines));
-    if let Some((late, what)) = late.filter(|(late, _)| *late > grace(pass, way) + patience) {
+    if let Some((late, what)) =
+        late.filter(|(late, _)| *late > grace(pass, way) + patience + way.takes())
+    {
         wrong.push(format!("{what} {} s later", late / 1000));
     }
+    let outcome = stage.outcome();
+    // A job waits for as long as what it needs is paused.
+    let is_paused = matches!(way, Way::Meanwhile(other) if other.stops != Stops::Nothing);
+    let differs = outcome.differs_from(&usual.outcome, way.kind());
+    wrong.extend(differs.into_iter().filter(|what| !(is_paused && what.starts_with("waited"))));
     let story = if wrong.is_empty() { String::new() } else { stage.timeline() };
-    Run { calls, after, ends, wrong, left, story }
+    Run { calls, after, ends, wrong, left, outcome, story }
+}
+
+/// What a pass begins when its time is nearly over. A fleet whose intent is on record is asked for.
+fn begins_late(pass: &Pass, calls: &[MadeCall], late: usize, hundredths: Millis) -> Option<String> {
+    let begins = ["launch", "redeliver", "deliveries", "queued_jobs", "repositories_from"];
+    // A sweep may begin one more listing: what it read is stored, and the next sweep continues there.
+    if pass.function != "launch" {
+        return None;
+    }
+    let most = 1;
+    // Other calls of a sweep are on their way at the same time.
+    let later = calls.iter().skip(late + 1).filter(|call| call.at > calls[late].at);
+    let begun: Vec<&str> =
+        later.map(|call| &*call.name).filter(|name| begins.contains(name)).collect();
+    (hundredths > 50 && begun.len() > most).then(|| format!("begins {} late", begun.join(", ")))
 }
 
 /// Whether this is how many of something are left.
@@ -297,6 +367,13 @@ impl Found {
         let usual = undisturbed(pass);
         assert!(usual.wrong.is_empty(), "{}: {:?}", pass.name, usual.wrong);
         assert!(!usual.calls.is_empty(), "{} does not run", pass.name);
+        if let Some(only) = pass.only {
+            let other = OTHERS.iter().find(|other| other.name == only).expect("one of them");
+            for (number, _) in usual.calls.iter().enumerate() {
+                self.attempt(pass, number, Way::Meanwhile(other), &usual);
+            }
+            return;
+        }
         self.attempt(pass, 0, Way::Pages, &usual);
         for (number, call) in usual.calls.iter().enumerate() {
             for fault in call.faults.iter().copied().filter(|fault| is_answer(*fault)) {
@@ -308,7 +385,14 @@ impl Found {
             if call.faults.contains(&Fault::ReadFailed) {
                 self.attempt(pass, number, Way::Unreadable, &usual);
             }
-            for other in OTHERS.iter().filter(|_| changes_something(call)) {
+            for hundredths in LATE {
+                self.attempt(pass, number, Way::Late(hundredths), &usual);
+            }
+            if let Some(fault) = call.faults.iter().copied().find(|fault| is_answer(*fault)) {
+                self.attempt(pass, number, Way::Fiftieth(fault), &usual);
+            }
+            let concerns = |other: &&Other| other.stops != Stops::Pools || pass.removes_a_pool();
+            for other in OTHERS.iter().filter(|_| changes_something(call)).filter(concerns) {
                 self.attempt(pass, number, Way::Meanwhile(other), &usual);
             }
         }
@@ -340,6 +424,10 @@ fn no_answer_to_any_call_of_a_pass_leaves_anything_wrong() {
     };
     thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(try_some))));
     let found = found.into_inner().expect("no panic");
+    let is_pass = |name: &str| PASSES.iter().any(|pass| pass.name == name);
+    let recorded =
+        outcomes::belong_to(|name| name.strip_prefix(outcomes::PASS).is_none_or(is_pass));
+    assert_eq!(recorded, Ok(()));
     let is_known = |wrong: &str| KNOWN.iter().any(|known| known.is_about(wrong));
     let new: Vec<_> = found.wrong.iter().filter(|(wrong, _)| !is_known(wrong)).collect();
     let mut told = format!("{} runs\n", found.runs);

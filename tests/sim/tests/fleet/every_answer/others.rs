@@ -1,10 +1,13 @@
 //! What somebody else does while a call is on its way.
 
+use std::rc::Rc;
+
 use muster_domain::audit::AuditKind;
+use muster_domain::ids::PoolName;
 use muster_domain::job::labels::Labels;
 use muster_sim::chosen::MadeCall;
 use muster_sim::github::Job;
-use muster_sim::invocations::Call;
+use muster_sim::invocations::{ApiCall, Ask, Call};
 use muster_sim::scenario::Stage;
 use muster_sim::world::{Task, World};
 use serde_json::{Value, json};
@@ -20,6 +23,8 @@ pub(crate) enum Stops {
     Deletes,
     /// Ordered machines take no job, and end.
     Jobs,
+    /// The set of pools stays as it was applied last.
+    Pools,
 }
 
 pub(crate) struct Other {
@@ -31,16 +36,22 @@ pub(crate) struct Other {
 pub(crate) const OTHERS: &[Other] = &[
     Other { name: "all machines are ordered to end", stops: Stops::Jobs, act: end_all },
     Other {
-        name: "launches are switched off",
+        name: "launches are paused",
         stops: Stops::Launches,
         act: |world| switch(world, "launches"),
     },
     Other {
-        name: "deletes are switched off",
+        name: "deletes are paused",
         stops: Stops::Deletes,
         act: |world| switch(world, "deletes"),
     },
     Other { name: "a job is queued", stops: Stops::Nothing, act: queue_job },
+    Other { name: "a removed pool is listed again", stops: Stops::Pools, act: list_again },
+    Other {
+        name: "the machine asks for another configuration",
+        stops: Stops::Nothing,
+        act: ask_again,
+    },
     Other { name: "job 1 is cancelled", stops: Stops::Nothing, act: |world| world.cancel_job(1) },
 ];
 
@@ -65,6 +76,32 @@ fn switch(world: &mut World, what: &str) {
     );
 }
 
+/// The file has the pools again that the one before left out.
+fn list_again(world: &mut World) {
+    let version = world.tables.pool_versions.keys().next().copied();
+    let Some(version) = version.filter(|_| lacks_a_pool(world)) else { return };
+    order(world, json!({ "version": 1, "action": "pools", "restore": version, "by": "somebody" }));
+}
+
+/// Whether the file has left out a pool that had machines then.
+fn lacks_a_pool(world: &World) -> bool {
+    let set = world.tables.pools.as_ref();
+    set.is_some_and(|set| set.pools.iter().any(|pool| pool.removed_at.is_some()))
+}
+
+/// A machine that has lost the answer to its first question.
+fn ask_again(world: &mut World) {
+    let Some(machine) = world.ec2.machines.iter().position(|machine| machine.launch.is_some())
+    else {
+        return;
+    };
+    let machine = u32::try_from(machine).expect("few");
+    let number = u32::try_from(world.api_calls.len()).expect("few");
+    let ask = Rc::new(Ask::Configuration(None));
+    world.api_calls.push(ApiCall { machine, ask, reply: None });
+    world.start(Task::Function(Call::Api(number)), 0);
+}
+
 fn queue_job(world: &mut World) {
     let number = u32::try_from(world.github.jobs.len().max(1)).expect("few");
     while world.github.jobs.len() <= number as usize {
@@ -82,19 +119,24 @@ pub(crate) fn stops(
     calls: &[MadeCall],
     number: usize,
 ) -> Vec<String> {
-    let (effects, what): (&[&str], _) = match other.stops {
-        Stops::Nothing => return Vec::new(),
-        Stops::Jobs => return stage.change(|world| takes_jobs(world)),
-        Stops::Launches => (&["launch"], "launches"),
-        Stops::Deletes => (&["terminate", "deregister"], "deletes"),
-    };
     let mut wrong = Vec::new();
-    let reads = |call: &MadeCall| matches!(&*call.name, "switches" | "launch_conditions");
+    let (effects, records): (&[&str], &[&str]) = match other.stops {
+        Stops::Nothing => return wrong,
+        Stops::Pools => return stage.change(|world| removes_pools(world)),
+        Stops::Jobs => (&["configure"], &["instance", "instances"]),
+        Stops::Launches => (&["launch"], &["switches", "launch_conditions"]),
+        Stops::Deletes => (&["terminate", "deregister"], &["switches"]),
+    };
+    let reads = |call: &MadeCall| records.contains(&&*call.name);
     let arrived = calls[number].at;
     let later = calls.iter().enumerate().skip(number).filter(|(_, call)| call.at >= arrived);
     let mut after = later.skip_while(|(_, call)| !reads(call)).skip(1);
     if let Some((at, call)) = after.find(|(_, call)| effects.contains(&&*call.name)) {
         wrong.push(format!("call {at} ({}) comes after the pass has read it", call.name));
+    }
+    if other.stops == Stops::Jobs {
+        wrong.extend(stage.change(|world| takes_jobs(world)));
+        return wrong;
     }
     let count = |world: &mut World| {
         let removed = world.github.truth.former_runners().iter();
@@ -108,9 +150,23 @@ pub(crate) fn stops(
     let _ = stage.tell("advance 3m");
     let since = stage.change(count);
     if before != since {
-        wrong.push(format!("{what} go on: {before:?} became {since:?}"));
+        wrong.push(format!("{} go on: {before:?} became {since:?}", effects.join(", ")));
     }
     wrong
+}
+
+/// Pools that are removed although the file has them again.
+fn removes_pools(world: &World) -> Vec<String> {
+    let listed = world.tables.pool_versions.first_key_value().map(|(_, set)| &set.pools);
+    let is_there = |name: &PoolName| {
+        let set = world.tables.pools.as_ref();
+        set.is_some_and(|set| {
+            set.pools.iter().any(|pool| pool.name == *name && pool.removed_at.is_none())
+        })
+    };
+    let is_again = world.tables.pools.as_ref().is_some_and(|set| set.version > 2);
+    let gone = listed.into_iter().flatten().filter(|pool| is_again && !is_there(&pool.name));
+    gone.map(|pool| format!("pool {} is listed again, and is not there", pool.name)).collect()
 }
 
 /// Jobs that began on a machine after the order to end it.

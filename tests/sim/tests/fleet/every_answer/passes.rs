@@ -15,9 +15,16 @@ pub(crate) struct Pass {
     pub(crate) then: &'static str,
     /// What an operator does who was told of an error.
     pub(crate) again: &'static str,
+    /// All that is tried, where a run takes long: that another does this meanwhile.
+    pub(crate) only: Option<&'static str>,
 }
 
 impl Pass {
+    /// The pool file lists some pool no more.
+    pub(crate) fn removes_a_pool(&self) -> bool {
+        self.before.matches("apply").count() > 1
+    }
+
     /// Some machines live on for ever.
     pub(crate) fn keeps_runners(&self) -> bool {
         self.before.contains("min-idle")
@@ -25,7 +32,7 @@ impl Pass {
 }
 
 const PLAIN: Pass =
-    Pass { name: "", function: "", before: "", prepare: |_| (), then: "", again: "" };
+    Pass { name: "", function: "", before: "", prepare: |_| (), then: "", again: "", only: None };
 
 pub(crate) const PASSES: &[Pass] = &[
     Pass {
@@ -56,6 +63,15 @@ pub(crate) const PASSES: &[Pass] = &[
         function: "launch",
         before: "pool linux max=5; limit acme 4",
         then: "queue job 1 and queue job 2",
+        ..PLAIN
+    },
+    Pass {
+        name: "launch pass of 130 jobs",
+        function: "launch",
+        before: "pool linux max=200
+                 switch launches off; queue jobs 1 to 130",
+        then: "switch launches on; advance 1m",
+        only: Some("launches are paused"),
         ..PLAIN
     },
     Pass {

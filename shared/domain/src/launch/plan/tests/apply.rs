@@ -1,4 +1,5 @@
-//! EC2's answer: which slots are bound, which have failed, and whether anything is still unknown.
+//! EC2's response: which slots are bound, which have failed, and whether the outcome is still
+//! unknown.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,12 @@ use crate::ec2::ErrorClass::{
     Ambiguous, Authorization, Blocked, Capacity, Configuration, Consistency, Idempotency, Quota,
     Throttle,
 };
-use crate::ec2::{ErrorClass, Make, Market};
+use crate::ec2::{ErrorClass, LaunchError, Make, Market};
 use crate::ids::MachineId;
 use crate::instance::{Instance, State};
-use crate::launch::cooldown::Cooldowns;
-use crate::launch::plan::{Answered, LaunchOutcome, plan};
-use crate::launch::{Launch, LaunchAnswer, LaunchError, LaunchState};
+use crate::launch::plan::{Answered, plan};
+use crate::launch::record::Cooldowns;
+use crate::launch::{Launch, LaunchAnswer, LaunchOutcome, LaunchState};
 use crate::pool::{MarketPolicy, Pool};
 use crate::stored::Stored;
 use crate::testkit::{With, at, forced, job, machine, pool, refusal, slot, timings};
@@ -31,7 +32,7 @@ const ALL: [ErrorClass; 9] = [
     Ambiguous,
 ];
 
-/// When EC2's answer was there.
+/// When EC2's response arrived.
 const ANSWERED: Time = Time::from_millis(1_013_000);
 
 /// A launch of two slots at second 1000, called for the `calls`-th time.
@@ -79,7 +80,8 @@ fn found(count: u32, answered: Answered) -> Answered {
     Answered { found: machines(count), ..answered }
 }
 
-/// The answer may leave out what a look shows, and a fleet is of the market that it was asked for.
+/// A response may omit machines that the lookup shows, and a fleet has the market that was
+/// requested.
 #[test]
 fn a_slot_keeps_what_its_machine_is() {
     let make = |kind: Option<&str>, zone: Option<&str>, market| Make {
@@ -109,7 +111,7 @@ fn applied(calls: u32, answered: &Answered, second: u32) -> LaunchOutcome {
     apply(&launch, slots, answered, |_| false, at(second), &timings())
 }
 
-/// `2 bound, 0 failed, 0 waiting, settled`
+/// `2 bound, 0 failed, 0 waiting, settled`.
 fn told(outcome: &LaunchOutcome) -> String {
     format!(
         "{} bound, {} failed, {} waiting, {}",
@@ -129,7 +131,7 @@ fn an_answer_settles_what_it_proves() {
     );
     let (open, half_open) =
         ("0 bound, 0 failed, 2 waiting, open", "1 bound, 0 failed, 1 waiting, open");
-    // Name, calls so far, what came back, second, outcome.
+    // Columns: name, calls so far, response, second, outcome.
     let rows = [
         ("first, whole", 1, answer(2, &[]), 1001, whole),
         ("first, more than asked for", 1, answer(3, &[]), 1001, whole),
@@ -207,7 +209,7 @@ fn a_failed_slot_is_tried_again_or_given_up() {
     let after =
         |class| apply(&launch, last.clone(), &refused(class), |_| false, at(1001), &timings());
     assert!(after(Capacity).failed.iter().all(|slot| slot.state() == State::Error));
-    // With the next end there is room again.
+    // The end of a machine frees capacity.
     assert!(after(Quota).failed.iter().all(|slot| slot.state() == State::PendingCreate));
 }
 
@@ -267,7 +269,7 @@ fn a_slot_that_was_ordered_away_still_takes_its_machine() {
     let outcome = apply(&launch, slots.clone(), &answer(2, &[]), |_| false, at(1001), &timings());
     let [(_, first), (_, second)] = outcome.bound.as_slice() else { panic!("{outcome:#?}") };
     assert_eq!((first.state(), second.state()), (State::PendingForceDelete, State::Running));
-    // Without a machine it needs no retry and keeps its own time.
+    // A slot without a machine needs no retry and keeps its due time.
     let open = apply(&launch, slots.clone(), &refused(Ambiguous), |_| false, at(1001), &timings());
     assert_eq!(told(&open), "0 bound, 0 failed, 1 waiting, open");
     let failed = apply(&launch, slots, &refused(Capacity), |_| false, at(1001), &timings());
@@ -289,7 +291,7 @@ fn an_error_reads_as_code_and_sentence() {
     assert_eq!(error.to_string(), "VcpuLimit: no");
 }
 
-/// Of a pool that may buy on demand instead, and of one that may not.
+/// For a pool that can fall back to On-Demand, and one that cannot.
 #[test]
 fn launches_that_stay_unknown_have_the_market_give_way_after_three_in_a_row() {
     let (timings, given_up) = (timings(), 300);
@@ -308,7 +310,7 @@ fn launches_that_stay_unknown_have_the_market_give_way_after_three_in_a_row() {
     let market = |known: &Cooldowns, pool: &Pool, second: u32| {
         known.offer(pool, Market::Spot, at(second)).map(|offer| offer.market)
     };
-    // When each launch began, and whether the pool asks for Spot after it.
+    // Columns: when each launch began, and whether the pool requests Spot after it.
     let rows = [
         ("one", &[1000][..], Market::Spot),
         ("two", &[1000, 1400], Market::Spot),
@@ -323,14 +325,14 @@ fn launches_that_stay_unknown_have_the_market_give_way_after_three_in_a_row() {
         let last = begun[begun.len() - 1] + given_up;
         assert_eq!(market(&known, &both, last + 1), Ok(expected), "{name}");
         assert_eq!(market(&known, &spot, last + 1), Ok(Market::Spot), "{name}, spot alone");
-        // Spot is asked again after a while.
+        // Spot is tried again later.
         assert_eq!(market(&known, &both, last + 600), Ok(Market::Spot), "{name}");
-        // A machine ends the row, also one that is found late.
+        // A machine ends the series, even one that is found late.
         let found = next(&known, last - 250, &found(1, refused(Ambiguous)));
         assert_eq!(market(&found, &both, last + 51), Ok(Market::Spot), "{name}, found");
         assert_eq!(found.list.len(), 0, "{name}, found");
     }
-    // What EC2 refuses for a reason is none of these.
+    // A refusal with a reason does not count.
     let refused = next(&Cooldowns::default(), 1000, &refused(Capacity));
     assert_eq!(refused.list.len(), 0);
 }

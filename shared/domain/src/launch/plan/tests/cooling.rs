@@ -1,16 +1,16 @@
-//! What EC2 refused lately is left out, waits, or is bought on the other market.
+//! Recently refused requests are omitted, wait, or use the other market.
 
 use std::collections::BTreeMap;
 
 use super::{READ, plan, read, view};
 use crate::ec2::ErrorClass::{Capacity, Configuration, Quota, Throttle};
-use crate::ec2::{Bucket, CooldownScope};
-use crate::ec2::{ErrorClass, Make, Market, Override};
+use crate::ec2::{Bucket, CooldownScope, ErrorClass, Make, Market, Override};
 use crate::instance::{Instance, State};
 use crate::job::Job;
 use crate::launch::LaunchAnswer;
-use crate::launch::cooldown::{Cooldown, Cooldowns};
 use crate::launch::plan::{Answered, Plan, apply, falls_back_at_once, is_launch_due};
+use crate::launch::record::Cooldowns;
+use crate::launch::record::cooldown::Cooldown;
 use crate::launch::verdict::Brake;
 use crate::pool::{MarketPolicy, Pool};
 use crate::stored::Stored;
@@ -58,7 +58,7 @@ fn refused(n: u32, classes: &[ErrorClass]) -> Instance {
     })
 }
 
-/// Two jobs and no slots at second 1000.
+/// Plans two jobs and the given slots at second 1000.
 fn planned(pool: &Pool, cooldowns: &Cooldowns, retries: Vec<Instance>) -> Plan {
     let timings = timings();
     plan(view(pool, &timings, vec![job(1), job(2)]).with(|view| {
@@ -127,14 +127,14 @@ fn jobs_beyond_the_maximum_wait_for_the_pool_and_not_for_ec2() {
 #[test]
 fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
     let any = of(MarketPolicy::SpotThenOnDemand);
-    // Refusals so far, and whether it goes on at once.
+    // Columns: refusals so far, and whether the next attempt is immediate.
     let rows: [(&[ErrorClass], bool); 6] = [
         (&[Capacity], true),
         (&[Quota], true),
         (&[Throttle], false),
         (&[Configuration], false),
         (&[Throttle, Capacity], true),
-        // Its on-demand attempt was refused as well: from here on it waits.
+        // Its On-Demand attempt was refused as well, so now it waits.
         (&[Capacity, Capacity], false),
     ];
     for (classes, expected) in rows {
@@ -153,7 +153,7 @@ fn the_rest_of_a_spot_launch_goes_on_demand_at_once() {
     }
 }
 
-/// One of two machines comes: the other alone is bought on demand, and only for lack of capacity or
+/// One of two machines arrives: the other falls back to On-Demand, and only for lack of capacity or
 /// quota.
 #[test]
 fn what_a_partial_spot_answer_leaves_is_bought_on_demand() {
@@ -197,7 +197,7 @@ fn each_slot_goes_to_the_market_that_its_refusal_leaves() {
         .map(|one| (one.launch.request.market, one.again.len(), one.fresh.len()))
         .collect();
     assert_eq!(shape, [(Market::Spot, 2, 2), (Market::OnDemand, 1, 0)]);
-    // With the quota of spot used up, all of it is bought on demand.
+    // With Spot's quota exhausted, all machines are On-Demand.
     let known = known(vec![closed(standard(Market::Spot), 1100)]);
     let plan = planned(&pool, &known, vec![refused(1, &[Throttle])]);
     let markets = plan.launches.iter().map(|one| one.launch.request.market);
@@ -205,7 +205,7 @@ fn each_slot_goes_to_the_market_that_its_refusal_leaves() {
     assert_eq!((plan.launches[0].again.len(), plan.launches[0].fresh.len()), (1, 2));
 }
 
-/// Its job may find a machine in another pool; one that is tried again has found it here.
+/// Its job may find a machine in a different pool; a slot that is retried has found it here.
 #[test]
 fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     let pool = of(MarketPolicy::OnDemand);
@@ -219,7 +219,7 @@ fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     let calls = known(vec![closed(CooldownScope::Calls, 1100)]);
     let cooling = planned(&pool, &calls, slots());
     assert_eq!((cooling.launches.len(), names(&cooling).len()), (0, 2));
-    // As it was read. Who moves its job first stores that it waits.
+    // As read: the pass that moves its job first stores that it waits.
     assert!(cooling.stuck.iter().all(|one| one.slot.version() == READ));
 
     let removed = pool.clone().with(|pool| pool.removed_at = Some(at(5)));
@@ -229,8 +229,8 @@ fn a_slot_that_nothing_can_be_asked_for_is_stuck() {
     assert_eq!((held.launches.len(), names(&held).len(), held.put_off.len()), (0, 2, 0));
 }
 
-/// One asks GitHub whether it still refuses the pool's runners. The job of the other one may find a
-/// machine in another pool.
+/// One slot probes whether GitHub still refuses the pool's runners. The job of the other may find a
+/// machine in a different pool.
 #[test]
 fn a_slot_that_github_refuses_in_this_pool_is_stuck() {
     let (pool, timings) = (of(MarketPolicy::OnDemand), timings());

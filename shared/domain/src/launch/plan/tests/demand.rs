@@ -1,4 +1,5 @@
-//! Free runners before machines, the oldest job first, and never more than the pool's maximum.
+//! Free runners are used before launching machines, the oldest job comes first, and the pool's
+//! maximum is never exceeded.
 
 use super::{
     claims, free_booting, free_idle, free_installing, free_slot, launched, over_maximum, plan,
@@ -59,7 +60,7 @@ fn a_runner_is_not_given_what_it_cannot_take() {
     let plan = plan(view(&own, &timings, vec![windows, job(2)]).with(|view| {
         view.supply = read([elsewhere, other_pool, free_idle(3)]);
     }));
-    // A younger job passes one that the runner cannot take.
+    // A younger job overtakes one that the runner cannot take.
     assert_eq!(claims(&plan), ["job 2 to default-l-3"]);
 }
 
@@ -67,7 +68,7 @@ fn a_runner_is_not_given_what_it_cannot_take() {
 fn no_more_machines_than_the_pool_allows_and_the_oldest_jobs_get_them() {
     let timings = timings();
     let rows = [
-        // max, live, jobs launched for, jobs that wait
+        // Columns: max, live, jobs launched for, number of waiting jobs.
         (10, 0, vec![1, 2, 3, 4], 0),
         (4, 0, vec![1, 2, 3, 4], 0),
         (4, 1, vec![1, 2, 3], 1),

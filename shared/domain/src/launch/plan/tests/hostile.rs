@@ -1,4 +1,4 @@
-//! Whatever a job says, EC2 is asked for what its pool allows, in the pool's own words.
+//! Regardless of a job's contents, the request to EC2 only has the pool's configuration.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::job::labels::{LabelRows, Labels};
 use crate::pool::{Allocation, Disk, Image, MarketPolicy, Pool, Requirements};
 use crate::testkit::{With, job, pool, searched, timings};
 
-/// Words of EC2's and of shells, and anything else.
+/// EC2's keywords, shell syntax, and arbitrary text.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("ec2-instance-type:p5.48xlarge".to_owned()),
@@ -24,7 +24,7 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A job whose every text is its author's.
+/// A job in which every text is controlled by an attacker.
 fn hostile(n: u32) -> impl Strategy<Value = Job> {
     (prop::collection::vec(word(), 0..6), word(), word()).prop_map(move |(labels, name, runner)| {
         job(n).with(|job| {
@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn a_launch_is_made_of_its_pool_alone(pool in pools(), demand in jobs()) {
         let timings = timings();
-        // Its runners carry whatever is asked for: what no pool serves is not launched for at all.
+        // Its runners have all requested labels: a job that no pool serves causes no launch.
         let asked_for = demand.iter().flat_map(|job| job.last_event.labels.iter());
         let pool = Pool { labels: LabelRows::one(Labels::new(asked_for)), ..pool };
         let plain: Vec<Job> = (1..=u32::try_from(demand.len()).expect("few")).map(job).collect();
@@ -111,7 +111,7 @@ proptest! {
                     .collect();
                 all.join(" and ")
             };
-            // Once each, whatever the pool says.
+            // Each tag once, whatever the pool's tags are.
             prop_assert_eq!(tag("muster:stack"), "prod");
             prop_assert_eq!(tag("muster:launch"), one.launch.id.as_str());
             prop_assert_eq!(tag("Name"), one.launch.id.as_str());

@@ -1,4 +1,4 @@
-//! The min idle: what is missing of it is launched after the jobs, and never above a maximum.
+//! `min_idle`: missing runners are launched after those for jobs, and never above a maximum.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::{
 };
 use crate::instance::Instance;
 use crate::job::Job;
-use crate::launch::cooldown::Cooldowns;
-use crate::launch::trouble::Asked;
+use crate::launch::record::Cooldowns;
+use crate::launch::record::trouble::Asked;
 use crate::launch::verdict::Brake;
-use crate::observation::ProviderError;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits, Scope};
+use crate::provider::ProviderError;
 use crate::switches::{Switch, SwitchedOff, Switches};
 use crate::testkit::{With, at, fault, job, pool, timings};
 use crate::time::Seconds;
@@ -25,7 +25,7 @@ fn keeps(min_idle: u32) -> Pool {
     })
 }
 
-/// How many machines are launched for nobody, request by request.
+/// The number of idle machines in each request.
 fn idle(plan: &Plan) -> Vec<usize> {
     let launches = plan.launches.iter().filter(|launch| !launch.idle.is_empty());
     launches
@@ -42,7 +42,7 @@ fn idle(plan: &Plan) -> Vec<usize> {
 fn what_is_missing_of_the_min_idle_is_launched() {
     let timings = timings();
     let rows = [
-        // min idle, max, live, free runners, launched
+        // Columns: name, min idle, max, live, free runners, launched.
         ("all of it", 3, 10, 0, vec![], vec![3]),
         ("the rest", 3, 10, 2, vec![free_idle(1), free_booting(2)], vec![1]),
         ("a slot that EC2 is asked for counts", 1, 10, 1, vec![free_slot(1)], vec![]),
@@ -70,7 +70,7 @@ fn a_runner_that_a_job_takes_is_replaced_and_jobs_come_first() {
     }));
     assert_eq!(claims(&planned), ["job 1 to default-l-8"]);
     assert_eq!((launched(&planned).concat(), idle(&planned)), (vec![], vec![1]));
-    // Room for one: the second job gets it.
+    // Capacity for one machine: the second job gets it.
     let tight = keeps(1).with(|pool| pool.max = 2);
     let planned = plan(view(&tight, &timings, vec![job(1), job(2)]).with(|view| {
         view.conditions.live = 1;
@@ -80,7 +80,7 @@ fn a_runner_that_a_job_takes_is_replaced_and_jobs_come_first() {
     assert_eq!((launched(&planned), idle(&planned)), (vec![vec![2]], vec![]));
 }
 
-/// GARM's case: the min idle is all that the pool may have.
+/// The case of GARM: `min_idle` equals the pool's maximum.
 #[test]
 fn jobs_are_served_where_the_min_idle_is_the_maximum() {
     let (own, timings) = (keeps(2).with(|pool| pool.max = 2), timings());
@@ -112,7 +112,7 @@ fn runners_that_the_pool_would_not_launch_today_do_not_count() {
 #[test]
 fn a_pool_in_trouble_launches_what_finds_out_and_no_more() {
     let (own, timings) = (keeps(3), timings());
-    // GitHub registers no runners there. The first machine may find out after two minutes.
+    // GitHub registers no runners there. The first probe is allowed after two minutes.
     let refused = ProviderError::Unauthorized(fault("403"));
     let acme = own.entity.clone().expect("an owner");
     let planned = |since, jobs: Vec<Job>| {
@@ -146,7 +146,7 @@ fn limits_of_stack_and_entity_bound_jobs_and_min_idle_together() {
     let timings = timings();
     let acme = || Scope::Entity("acme".parse().expect("valid"));
     let rows = [
-        // stack, entity, counted there, jobs launched for, idle
+        // Columns: stack limit, entity limit, counted there, jobs launched for, idle.
         (None, None, 0, vec![1, 2], vec![3]),
         (Some(4), None, 0, vec![1, 2], vec![2]),
         (Some(4), None, 3, vec![1], vec![]),
@@ -188,7 +188,7 @@ fn a_full_entity_does_not_hold_up_the_jobs_of_another() {
 #[test]
 fn a_young_job_gets_a_free_runner_and_no_machine() {
     let (own, timings) = (pool().with(|pool| pool.job_age_seconds = Seconds(990)), timings());
-    // Now is second 1000.
+    // It is second 1000.
     let jobs = vec![job(10), job(11), job(12)];
     let plan = plan(view(&own, &timings, jobs).with(|view| view.supply = vec![]));
     assert_eq!(launched(&plan), [[10]]);
@@ -216,7 +216,7 @@ fn held_back_a_pool_gives_runners_and_launches_nothing() {
     }));
     assert_eq!(claims(&plan), ["job 1 to default-l-8"]);
     assert!(plan.launches.is_empty());
-    let why = format!("launches are switched off at {} by ada: moving", at(5));
+    let why = format!("launches are paused at {} by ada: moving", at(5));
     assert_eq!(left(&plan), [(2, why.as_str())]);
 }
 
@@ -226,13 +226,13 @@ fn a_job_that_the_pool_does_not_serve_any_more_is_left() {
     let public = job(1).with(|job| job.last_event.private = false);
     let plan = plan(view(&own, &timings, vec![public]));
     assert!(plan.launches.is_empty());
-    let why = "pool default does not serve it any more: the repository is public and the pool \
+    let why = "pool default no longer serves it: the repository is public and the pool \
                refuses those";
     assert_eq!(left(&plan), [(1, why)]);
 }
 
-/// It is launched by whoever finds its launch, and held back by what holds a min idle back. In a
-/// trouble one machine finds out, and that is for a job.
+/// A canary is launched by the pass that finds its launch, and blocked by the conditions that block
+/// `min_idle`. During a trouble, the probe is reserved for a job.
 #[test]
 fn a_canary_is_one_machine_beside_the_min_idle() {
     let (own, timings) = (keeps(0), timings());

@@ -45,24 +45,24 @@ fn a_launch_is_cut_to_what_one_transaction_holds() {
     let two = plan(view(&pool, &timings, jobs(55)));
     let ids: Vec<&str> = two.launches.iter().map(|one| one.launch.id.as_str()).collect();
     assert_eq!(ids, ["default-00c0ffee-0", "default-00c0ffee-1"]);
-    // Two records a slot, the launch and the counter.
+    // Two records per slot, the launch and the counter.
     assert_eq!(MAX_SLOTS * 2 + 2, 100);
     assert_eq!(MAX_SLOTS_OF_STACK * 2 + 3, 99);
     assert_eq!(MAX_SLOTS_COUNTED * 3 + 3, 99);
-    // Retries come first, and new slots fill up what is left.
+    // Retries come first; new slots fill the rest.
     let mixed = plan(view(&pool, &timings, jobs(20)).with(|view| {
         view.retries = read((0..40).map(|n| retry(n, 1)));
     }));
     assert_eq!(shape(&mixed), [(Market::OnDemand, 40, 9), (Market::OnDemand, 0, 11)]);
 }
 
-/// A few jobs more than a launch holds go with it, claimed by a commit of their own, and not in a
-/// call of their own.
+/// The few jobs that exceed a launch join it, with a second commit for their claims, instead of
+/// needing a separate call.
 #[test]
 fn a_few_jobs_more_go_with_a_full_launch() {
     let (pool, timings) = (pool().with(|pool| pool.max = 1000), timings());
     let planned = |count| plan(view(&pool, &timings, jobs(count))).launches;
-    // Jobs; of each launch the slots with a claim, and those without.
+    // Columns: jobs; for each launch the slots with and without a claim.
     let rows: [(u32, &[(usize, usize)]); 7] = [
         (49, &[(49, 0)]),
         (50, &[(48, 2)]),
@@ -78,8 +78,8 @@ fn a_few_jobs_more_go_with_a_full_launch() {
             launches.iter().map(|one| (one.fresh.len(), one.beyond.len())).collect();
         assert_eq!(shape, expected, "{count} jobs");
         for one in &launches {
-            // Two records for a claimed slot, one for another, the launch and the counter; two for
-            // a claim made up for.
+            // Two records for a slot with a claim, one for a slot without, the launch and the
+            // counter; two for a claim added later.
             assert!(one.fresh.len() * 2 + one.beyond.len() + 2 <= 100);
             assert!(one.beyond.len() * 2 <= 100);
             assert_eq!(one.launch.request.capacity as usize, one.instances().count());
@@ -95,7 +95,7 @@ fn a_few_jobs_more_go_with_a_full_launch() {
             }
         }
     }
-    // Where limits are counted as well, it is cut as before.
+    // If limits are counted as well, the launch is split as before.
     let counted = plan(view(&pool, &timings, jobs(49)).with(|view| {
         let limits = crate::pool::limits::Limits { stack: Some(500), ..Default::default() };
         view.conditions.headroom = crate::pool::limits::Headroom::new(limits, Default::default());
@@ -109,7 +109,7 @@ fn each_market_has_its_own_request() {
     let rows = [
         (MarketPolicy::OnDemand, vec![(Market::OnDemand, 2, 2)]),
         (MarketPolicy::Spot, vec![(Market::Spot, 2, 2)]),
-        // Spot first; what spot had no capacity for goes on-demand.
+        // Spot first; slots that Spot had no capacity for fall back to On-Demand.
         (MarketPolicy::SpotThenOnDemand, vec![(Market::Spot, 0, 2), (Market::OnDemand, 2, 0)]),
     ];
     for (policy, expected) in rows {
@@ -149,7 +149,7 @@ fn the_request_holds_all_that_is_sent() {
         instance_type: instance_type.into(),
         subnet: subnet.into(),
     };
-    // Which subnet is first changes with the launch: see `launches_begin_in_different_subnets`.
+    // The first subnet depends on the launch: see `launches_begin_in_different_subnets`.
     let overrides = [
         ("m7i.large", "subnet-a"),
         ("m7i.large", "subnet-b"),
@@ -210,7 +210,7 @@ fn a_slot_knows_the_template_that_its_machine_comes_from() {
         assert!(slot.is_outdated(&later(|pool| pool.enabled = false)));
         assert!(slot.is_outdated(&later(|pool| pool.removed_at = Some(at(1)))));
     }
-    // Nobody knows of a record that an earlier version of Muster wrote.
+    // Unknown for a record that an earlier version of Muster wrote.
     assert!(!retry(1, 1).is_outdated(&pool));
 }
 
@@ -224,8 +224,8 @@ fn a_job_without_a_place_for_its_runner_makes_no_launch() {
     assert_eq!(mixed.launches[0].launch.request.capacity, 1);
 }
 
-/// With one priority for all subnets of a type, EC2 was seen to put every on-demand machine into
-/// one of them.
+/// With one priority for all subnets of a type, EC2 has been observed to launch every On-Demand
+/// machine in one of them.
 /// Source: runs-on/terraform-aws-runs-on#66, runs-on/runs-on#531
 #[test]
 fn launches_begin_in_different_subnets() {
@@ -247,7 +247,7 @@ fn launches_begin_in_different_subnets() {
     assert!(first.len() == 2 && first.values().all(|times| *times >= 35), "{first:?}");
 }
 
-/// EC2 knows reservations of machines on demand alone.
+/// EC2 supports reservations only for On-Demand machines.
 #[test]
 fn reserved_capacity_is_asked_for_on_demand_alone() {
     let timings = timings();
@@ -259,7 +259,7 @@ fn reserved_capacity_is_asked_for_on_demand_alone() {
     }
 }
 
-/// A mapping of another device would be one more disk.
+/// A mapping of a different device would add a disk.
 #[test]
 fn a_disk_on_another_device_leaves_the_templates_out() {
     let timings = timings();
@@ -282,8 +282,8 @@ fn a_disk_on_another_device_leaves_the_templates_out() {
     }
 }
 
-/// Whatever a pool asks for, one request stays within the service's limits, and over many launches
-/// each type and each subnet is named.
+/// Whatever a pool requests, each request stays within the service's limits, and over many launches
+/// every type and every subnet is used.
 #[test]
 fn a_request_stays_within_the_limits_of_the_service() {
     let names = |kind: &str, count: usize| -> Vec<Arc<str>> {
@@ -291,7 +291,8 @@ fn a_request_stays_within_the_limits_of_the_service() {
     };
     let any =
         Requirements { vcpus_min: 2, vcpus_max: None, memory_mib_min: 4096, memory_mib_max: None };
-    // Types, none for requirements; subnets; the most that a request may name of both together.
+    // Columns: types (0 for requirements); subnets; the maximum number of their combinations in a
+    // request.
     let rows = [
         (1, 1, 1),
         (2, 3, 6),
@@ -330,7 +331,7 @@ fn a_request_stays_within_the_limits_of_the_service() {
             assert!(launch.request.tags.len() <= 50, "EC2 takes fifty tags");
         }
         assert_eq!(places.len(), subnets, "{types} × {subnets}: a subnet is left out for good");
-        // What a parameter lists beyond the limit is the least preferred.
+        // Types beyond the limit are the least preferred ones.
         assert_eq!(kinds.len(), types.clamp(1, 300), "{types} × {subnets}: a type is left out");
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold for any demand, any supply and any answers of EC2.
+//! Properties for any demand, any supply and any responses of EC2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::testkit::{
     With, at, forced, job, machine, pool, refusal, retrying, searched, slot, timings,
 };
 
-/// Jobs in any order, some of them for nobody here.
+/// Jobs in any order, some of which the pool does not serve.
 fn demand() -> impl Strategy<Value = Vec<Job>> {
     let one = |n: u32| {
         (0..500_u32, prop::bool::weighted(0.1)).prop_map(move |(queued, odd)| {
@@ -103,20 +103,20 @@ proptest! {
             prop_assert_eq!(instance.claim(), Some(job.key()));
             prop_assert_eq!(job.claim.as_ref(), Some(&instance.name));
         }
-        // Never beyond the room, nobody of ours waits while there is room, and who waits is told
-        // why.
+        // Never above the capacity; no job of the pool waits while there is capacity, and every
+        // waiting job has a reason.
         let room = max.saturating_sub(live) as usize;
         let ours: Vec<&Job> = demand.iter().filter(|job| pool.serves(job).is_ok()).collect();
         let left = ours.len() - plan.claims.len();
         prop_assert_eq!(plan.left.len(), demand.len() - plan.claims.len() - fresh().count());
         prop_assert_eq!(fresh().count(), left.min(room));
         prop_assert_eq!(over_maximum(&plan), left - fresh().count());
-        // Nobody who got nothing is older than somebody who got a machine.
+        // No unserved job is older than a job that got a machine.
         let served: BTreeSet<_> = given().chain(made()).map(|(_, job)| job.key()).collect();
         let waits = ours.iter().filter(|job| !served.contains(&job.key())).map(|job| job.queued_at()).min();
         let youngest = made().map(|(_, job)| job.queued_at()).max();
         prop_assert!(waits.zip(youngest).is_none_or(|(waits, youngest)| youngest <= waits));
-        // Each retry once, each launch as large as its slots, and none without one.
+        // Each retry once, each launch as large as its slots, and no launch without slots.
         let again = || plan.launches.iter().flat_map(|one| &one.again);
         prop_assert!(unique(again().map(|slot| slot.name.clone())));
         prop_assert_eq!(again().count(), retries.len());
@@ -131,14 +131,14 @@ proptest! {
     }
 }
 
-/// One thing that happens to a launch of two slots.
+/// An event of a launch of two slots.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// EC2 answers with these machines, or an error, and the tag shows those.
+    /// EC2 responds with these machines or an error, and the lookup by tag shows those.
     Answer(Result<Vec<u32>, ErrorClass>, Vec<u32>),
-    /// Another pass binds a machine, and stops before the launch is settled.
+    /// A concurrent pass binds a machine, and stops before it settles the launch.
     BoundBefore(u32),
-    /// An operator orders a slot away.
+    /// An operator orders the delete of a slot.
     Ordered(usize),
 }
 
@@ -213,7 +213,7 @@ proptest! {
                         tables.slots.insert(slot.name.as_str().to_owned(), slot.next().clone());
                     }
                     launch = outcome.launch.next().clone().with(|launch| launch.calls += 1);
-                    // A settled launch leaves nobody in `creating` behind.
+                    // A settled launch leaves no slot in `creating`.
                     let creating = tables.slots.values().any(|slot| slot.state() == State::Creating);
                     prop_assert!(!settled || !creating);
                 }

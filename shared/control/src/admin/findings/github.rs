@@ -1,0 +1,106 @@
+//! Findings about the App, and about GitHub's denials and limits.
+
+use muster_api::answers::{AppStatus, Finding, Location, Severity};
+use muster_domain::app::AppCheck;
+use muster_domain::launch::record::trouble::TroubleScope;
+use muster_domain::text::{address, with_clocks};
+
+use super::Facts;
+
+/// Problems of the App, by the check that found each: the message names details, and may change.
+pub(super) fn of_app(facts: &Facts<'_>) -> Vec<Finding> {
+    let Some(AppStatus { lacks, checks, unknown }) = facts.app else { return Vec::new() };
+    let mut all: Vec<Finding> = Vec::new();
+    let mut add = |kind: String, severity, text: &str, fix: &str| {
+        // Several pools may lack the same.
+        let before = all.iter().filter(|one| one.kind() == kind).count();
+        let key = if before == 0 { kind } else { format!("{kind}:{}", before + 1) };
+        let message = with_clocks(text, facts.overview.now);
+        let finding = Finding::new(key, severity, Location::Github, &message).fix(fix);
+        all.push(finding.url(address(text).map(str::to_owned)));
+    };
+    for (place, lack) in lacks.iter().enumerate() {
+        let check = checks.get(place).copied().unwrap_or(AppCheck::Other);
+        let name = serde_json::json!(check);
+        let kind = format!("app-{}", name.as_str().unwrap_or_default());
+        add(kind, Severity::Error, lack, fix(check));
+    }
+    for why in unknown {
+        add("app-unknown".to_owned(), Severity::Warning, why, "muster github");
+    }
+    all
+}
+
+/// Returns the fix. If only GitHub's pages can change it, the message says how, and this command
+/// shows more.
+const fn fix(check: AppCheck) -> &'static str {
+    match check {
+        AppCheck::Hook
+        | AppCheck::HookAddress
+        | AppCheck::HookContent
+        | AppCheck::HookTls
+        | AppCheck::Deliveries => "muster github hook set",
+        AppCheck::Key | AppCheck::KeyForm | AppCheck::KeyOwner | AppCheck::Exists => {
+            "muster github connect, or muster github create"
+        }
+        _ => "muster github",
+    }
+}
+
+/// Lists what GitHub refuses or limits, and pools whose machines never ran a job.
+pub(super) fn of_troubles<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = Finding> + 'a {
+    let now = facts.overview.now;
+    let lasts = facts.troubles.iter().filter(move |one| match &one.scope {
+        TroubleScope::Pool(name) => {
+            one.makes_wait() && facts.overview.pools.iter().any(|pool| pool.name == *name)
+        }
+        // It ends on its own, and remains recorded until GitHub's next answer.
+        TroubleScope::Limit(_) => one.until > now,
+        TroubleScope::Entity(_) | TroubleScope::PoolOfEntity(..) => true,
+    });
+    lasts.map(move |one| {
+        let (key, severity, location, fix) = match &one.scope {
+            TroubleScope::Pool(pool) => (
+                format!("pool-failing:{pool}"),
+                Severity::Error,
+                Location::Pool(pool.clone()),
+                match &one.last {
+                    Some(last) => {
+                        format!("muster show {last}, which has the machine's console output")
+                    }
+                    None => "muster alarms pool-in-trouble".to_owned(),
+                },
+            ),
+            TroubleScope::Entity(entity) => (
+                format!("entity-refused:{entity}"),
+                Severity::Error,
+                Location::Github,
+                "muster alarms entity-unhealthy".to_owned(),
+            ),
+            TroubleScope::PoolOfEntity(pool, entity) => (
+                format!("entity-refused:{entity}:{pool}"),
+                Severity::Error,
+                Location::Github,
+                "muster alarms entity-unhealthy".to_owned(),
+            ),
+            TroubleScope::Limit(entity) => (
+                format!("github-limit:{entity}"),
+                Severity::Warning,
+                Location::Github,
+                "nothing to do: these launches continue after that".to_owned(),
+            ),
+        };
+        let message = with_clocks(&one.sentence(), now);
+        Finding::new(key, severity, location, &message).since(one.since).fix(fix)
+    })
+}
+
+/// Entities where no runner can be registered, because GitHub or the App's key does not answer.
+pub(super) fn of_registrations(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+    let now = facts.overview.now;
+    facts.failing.iter().filter(move |one| one.is_reported(now)).map(move |one| {
+        let key = format!("registrations-fail:{}", one.entity);
+        let finding = Finding::new(key, Severity::Error, Location::Github, &one.sentence(now));
+        finding.since(one.since).fix("muster logs runner-api")
+    })
+}

@@ -1,0 +1,416 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::answers::{
+    AgentsStatus, AppStatus, EndingStatus, Finding, ImageAgent, LimitStatus, Note, NoteKind,
+    OrphanStatus, Overview, PoolStatus, RefusedEnds, Severity, ShownSwitches, UnservedJobs,
+};
+use muster_domain::app::AppCheck;
+use muster_domain::ec2::{CooldownScope, ErrorClass, Market, Override};
+use muster_domain::ids::PoolName;
+use muster_domain::instance::{Groups, Waiting};
+use muster_domain::job::labels::{LabelRows, Labels};
+use muster_domain::launch::record::cooldown::Cooldown;
+use muster_domain::launch::record::foreign_runners::ForeignRunners;
+use muster_domain::launch::record::registrations::FailingRegistrations;
+use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
+use muster_domain::pool::limits::Scope;
+use muster_domain::provider::ErrorDetail;
+use muster_domain::switches::SwitchedOff;
+use muster_domain::time::{Seconds, Time};
+
+use super::{Facts, at_most, findings};
+use crate::notices::Notices;
+use crate::testkit::{at, fault, machine};
+
+/// All that may be known, each part apart.
+#[derive(Clone, Default)]
+struct Known {
+    switches: Option<ShownSwitches>,
+    app: Option<AppStatus>,
+    failing: Vec<FailingRegistrations>,
+    foreign: Vec<ForeignRunners>,
+    troubles: Vec<Trouble>,
+    pools: Vec<PoolStatus>,
+    unserved: UnservedJobs,
+    gated: UnservedJobs,
+    agents: AgentsStatus,
+    limits: Vec<LimitStatus>,
+    cooldowns: Vec<Cooldown>,
+    orphans: Vec<OrphanStatus>,
+    notices: Option<Notices>,
+}
+
+impl Known {
+    fn findings(&self, now: Time) -> Vec<Finding> {
+        let on = ShownSwitches { launches: None, deletes: None, pools: BTreeMap::new() };
+        let overview = Overview {
+            stack: "muster".to_owned(),
+            release: "0".into(),
+            record_version: 0,
+            now,
+            pools: self.pools.clone(),
+            unserved: self.unserved.clone(),
+            waiting_for_approval: self.gated.clone(),
+            limits: self.limits.clone(),
+            switches: self.switches.clone().unwrap_or(on),
+            agents: self.agents.clone(),
+            app_checked_at: None,
+            findings: Vec::new(),
+        };
+        findings(&Facts {
+            overview: &overview,
+            app: self.app.as_ref(),
+            failing: &self.failing,
+            foreign: &self.foreign,
+            troubles: &self.troubles,
+            cooldowns: &self.cooldowns,
+            orphans: &self.orphans,
+            notices: self.notices.as_ref(),
+        })
+    }
+
+    /// Key, severity, message and what to do.
+    fn told(&self) -> Vec<String> {
+        let all = self.findings(NOW).into_iter();
+        let told = all.map(|one| {
+            let fix = one.fix.expect("something to do");
+            format!("{} {}: {} → {fix}", one.severity.as_str(), one.key, one.message)
+        });
+        told.collect()
+    }
+}
+
+/// 08:00:10 of its day.
+const NOW: Time = Time::from_millis(1_800_000_010_000);
+
+fn pool(name: &str, live: u32, waiting_jobs: usize, oldest: u32) -> PoolStatus {
+    PoolStatus {
+        name: name.parse().expect("a name"),
+        labels: LabelRows::one(Labels::new(["linux"])),
+        entity: None,
+        priority: 0,
+        enabled: true,
+        max: 2,
+        min_idle: 0,
+        live,
+        groups: Groups::default(),
+        late_end: None,
+        refused_ends: None,
+        waiting_jobs,
+        oldest_waiting_job_seconds: (waiting_jobs > 0).then_some(Seconds(oldest)),
+        launches_off: None,
+        removed_at: None,
+        note: None,
+    }
+}
+
+fn trouble(scope: TroubleScope) -> Trouble {
+    Trouble {
+        scope,
+        generation: 0,
+        by_machine: true,
+        since: at(0),
+        at: at(0),
+        failures: 4,
+        probes: 1,
+        certain: false,
+        probed_at: None,
+        until: at(70),
+        fixed_at: None,
+        last: None,
+        reason: "403: no".to_owned(),
+    }
+}
+
+fn cooldown(closed: CooldownScope, class: ErrorClass, code: &str) -> Cooldown {
+    let (code, message) = (code.to_owned(), "not now".to_owned());
+    Cooldown { closed, since: at(0), at: at(5), until: at(70), times: 2, class, code, message }
+}
+
+fn place(kind: &str) -> CooldownScope {
+    let place = Override { instance_type: kind.into(), subnet: "subnet-a".into() };
+    CooldownScope::Place { market: Market::Spot, place, pool: None }
+}
+
+fn orphan(number: u32, is_ours: bool, attempts: u32) -> OrphanStatus {
+    OrphanStatus {
+        machine: machine(number),
+        instance: None,
+        launch: is_ours.then(|| "small-l1".parse().expect("a launch")),
+        since: at(number),
+        attempts,
+        last_error: (attempts > 0).then(|| ErrorDetail { code: "Denied".into(), ..fault() }),
+    }
+}
+
+fn off() -> SwitchedOff {
+    SwitchedOff { since: at(0), by: "ada".to_owned(), reason: "moving".to_owned(), until: None }
+}
+
+/// Each of them, one after the other.
+fn everything() -> Vec<(&'static str, Known)> {
+    let others = [
+        ("switches", switches()),
+        ("GitHub", github()),
+        ("registrations that fail", registrations()),
+        ("another fleet", foreign()),
+        ("the App", app()),
+        ("jobs of nobody", jobs_of_nobody()),
+        ("more of them than are looked at", too_many_jobs()),
+        ("an image", image()),
+        ("a limit", limit()),
+        ("what EC2 refuses", refusals()),
+        ("orphans", orphans()),
+        ("notices that nobody takes", notices()),
+    ];
+    pools().into_iter().chain(others).collect()
+}
+
+fn gpu() -> PoolName {
+    "gpu".parse().expect("a name")
+}
+
+fn pools() -> Vec<(&'static str, Known)> {
+    let of = |pool: PoolStatus| Known { pools: vec![pool], ..Known::default() };
+    let noted = |waiting, oldest, kind, message: &str| {
+        let mut pool = pool("gpu", 2, waiting, oldest);
+        pool.note = Some(Note { kind, severity: Severity::Warning, message: message.to_owned() });
+        pool
+    };
+    let full = |waiting, oldest| {
+        noted(waiting, oldest, NoteKind::Maximum, "at its maximum, 2 of 2 machines")
+    };
+    let mut stuck = full(9, 40);
+    let instance = "gpu-1-0".parse().expect("a name");
+    let error = Some(ErrorDetail { code: "OperationNotPermitted".into(), ..fault() });
+    stuck.refused_ends = Some(RefusedEnds { count: 2, instance, error });
+    let mut sick = of(pool("gpu", 1, 0, 0));
+    sick.troubles = vec![trouble(TroubleScope::Pool(gpu()))];
+    let mut chance = sick.clone();
+    chance.troubles[0].failures = 2;
+    let mut late = pool("gpu", 1, 0, 0);
+    let instance = "gpu-1-0".parse().expect("a name");
+    let waiting_for = Some(Waiting::Provider);
+    late.late_end = Some(EndingStatus { instance, since: NOW - Seconds(1_860), waiting_for });
+    let disabled =
+        |waiting| noted(waiting, 40, NoteKind::Disabled, "not enabled: accepts no new jobs");
+    let withheld = "GitHub leaves connected runners of acme idle";
+    let limit = "the stack is at its maximum (3)";
+    vec![
+        ("all is well", Known::default()),
+        ("a full pool whose jobs wait for a moment", of(full(9, 299))),
+        ("a full pool", of(full(9, 300))),
+        ("a full pool whose machines EC2 does not end", of(stuck)),
+        ("a pool that is not enabled", of(disabled(2))),
+        ("a pool that is not enabled, without jobs", of(disabled(0))),
+        (
+            "a pool that was removed",
+            of(noted(1, 40, NoteKind::Removed, "removed 08:00:03; its machines finish their jobs")),
+        ),
+        ("jobs that GitHub withholds", of(noted(3, 40, NoteKind::Withheld, withheld))),
+        ("jobs that the pool no longer serves", of(noted(1, 40, NoteKind::Unserved, "no"))),
+        (
+            "the stack's limit, which is a finding of its own",
+            of(noted(3, 40, NoteKind::Limit, limit)),
+        ),
+        ("machines that never run a job", sick),
+        ("two of them may be chance", chance),
+        ("an end that takes long", of(late)),
+    ]
+}
+
+fn switches() -> Known {
+    let pools = [(gpu(), off())].into();
+    let switches = ShownSwitches { launches: Some(off()), deletes: None, pools };
+    Known { switches: Some(switches), ..Known::default() }
+}
+
+fn github() -> Known {
+    let entity = |name: &str| name.parse().expect("an entity");
+    let scopes = [TroubleScope::Entity(entity("acme")), TroubleScope::Limit(entity("zoo"))];
+    Known { troubles: scopes.map(trouble).into(), ..Known::default() }
+}
+
+fn foreign() -> Known {
+    let taken = |count, at| ForeignRunners {
+        pool: gpu(),
+        since: self::at(0),
+        at,
+        count,
+        runner: "arc-7xk2p".to_owned(),
+    };
+    let old = taken(9, NOW - Seconds(900));
+    Known { foreign: vec![taken(3, NOW), taken(2, NOW), old], ..Known::default() }
+}
+
+fn registrations() -> Known {
+    let failing = |entity: &str, last| FailingRegistrations {
+        entity: entity.parse().expect("an entity"),
+        since: last - Seconds(55),
+        last: ErrorDetail {
+            at: last,
+            operation: "generate-jitconfig".into(),
+            code: "503".into(),
+            message: "Service Unavailable".into(),
+        },
+    };
+    let (recent, old) = (NOW - Seconds(5), NOW - Seconds(900));
+    Known { failing: vec![failing("acme", recent), failing("zoo", old)], ..Known::default() }
+}
+
+fn app() -> Known {
+    let app = AppStatus {
+        lacks: vec!["zoo has not installed it".into(), "it hears of no job".into()],
+        checks: vec![AppCheck::InstalledForPool, AppCheck::Event],
+        unknown: vec!["GitHub gives no answer".into()],
+    };
+    Known { app: Some(app), ..Known::default() }
+}
+
+fn jobs_of_nobody() -> Known {
+    let jobs = |reasons: &[(&str, usize)]| UnservedJobs {
+        count: reasons.iter().map(|(_, count)| count).sum(),
+        oldest_seconds: Some(Seconds(7)),
+        looked_at: reasons.iter().map(|(_, count)| count).sum(),
+        reasons: reasons.iter().map(|(why, count)| ((*why).to_owned(), *count)).collect(),
+    };
+    let of = |why: &str| format!("no pool serves it: {why}");
+    let (a, b, c, d) = (of("a"), of("b"), of("c"), of("d"));
+    Known {
+        unserved: jobs(&[(&a, 1), (&b, 4), (&c, 2), (&d, 3)]),
+        gated: jobs(&[("it waits for an approval at GitHub", 1)]),
+        ..Known::default()
+    }
+}
+
+fn too_many_jobs() -> Known {
+    let mut known = jobs_of_nobody();
+    (known.unserved.count, known.gated) = (412, UnservedJobs::default());
+    known
+}
+
+fn image() -> Known {
+    let fortnight = NOW + Seconds(14 * 24 * 3600);
+    let images = [("gpu", None), ("a", Some(fortnight)), ("b", Some(fortnight + Seconds(301)))];
+    let images = images.map(|(pool, until)| {
+        let version = "2.334.0".parse().expect("a version");
+        ImageAgent { pool: pool.parse().expect("a name"), version, until }
+    });
+    let agents = AgentsStatus { newest: None, images: images.into() };
+    Known { agents, ..Known::default() }
+}
+
+fn limit() -> Known {
+    let limits = [Some(3), Some(4), None].map(|max| LimitStatus { of: Scope::Stack, max, live: 3 });
+    Known { limits: limits.into(), ..Known::default() }
+}
+
+fn refusals() -> Known {
+    let cooldowns = vec![
+        cooldown(CooldownScope::Pool(gpu()), ErrorClass::Configuration, "InvalidAMI"),
+        cooldown(place("a"), ErrorClass::Capacity, "NoCapacity"),
+        cooldown(place("b"), ErrorClass::Capacity, "NoCapacity"),
+        cooldown(place("c"), ErrorClass::Capacity, "Unsupported"),
+    ];
+    Known { cooldowns, ..Known::default() }
+}
+
+fn orphans() -> Known {
+    let orphans = vec![orphan(3, true, 0), orphan(2, true, 4), orphan(7, false, 0)];
+    Known { orphans, ..Known::default() }
+}
+
+fn notices() -> Known {
+    let error = Some("the receiver answers 404".to_owned());
+    let notices = Notices { failures: 3, error, ..Notices::default() };
+    Known { notices: Some(notices), ..Known::default() }
+}
+
+#[test]
+fn each_of_them_is_told() {
+    let told: Vec<String> = everything()
+        .iter()
+        .map(|(name, known)| format!("{name}\n{}", known.told().join("\n")).trim().to_owned())
+        .collect();
+    assert_eq!(told.join("\n"), TOLD.trim());
+}
+
+/// Told again five minutes later, each of them is still the same one, and none is there twice.
+#[test]
+fn a_key_stays_for_as_long_as_it_lasts() {
+    let keys = |known: &Known, now| -> Vec<String> {
+        known.findings(now).into_iter().map(|one| one.key).collect()
+    };
+    for (name, known) in everything().iter().filter(|(name, _)| *name != "GitHub") {
+        let now = keys(known, NOW);
+        assert_eq!(now, keys(known, NOW + Seconds(300)), "{name}");
+        let distinct: BTreeSet<&String> = now.iter().collect();
+        assert_eq!(distinct.len(), now.len(), "{name}");
+    }
+    // A limit of GitHub's ends by itself.
+    assert_eq!(keys(&github(), NOW + Seconds(300)), ["entity-refused:acme"]);
+}
+
+#[test]
+fn of_too_many_the_worst_are_told() {
+    let all = [app(), jobs_of_nobody()].iter().flat_map(|known| known.findings(NOW)).collect();
+    let told: Vec<String> = at_most(3, all).into_iter().map(|one| one.key).collect();
+    assert_eq!(told, ["app-installed-for-pool", "app-event", "app-unknown", "more"]);
+}
+
+const TOLD: &str = "
+all is well
+a full pool whose jobs wait for a moment
+a full pool
+warning pool-maximum:gpu: 9 jobs wait in pool gpu (longest wait 5 min): at its maximum, 2 of 2 machines. → wait, or raise the pool's limits.max: muster pools edit
+a full pool whose machines EC2 does not end
+warning pool-maximum:gpu: 9 jobs wait in pool gpu (longest wait 40 s): at its maximum, 2 of 2 machines. → muster explain gpu-1-0
+a pool that is not enabled
+warning pool-disabled:gpu: 2 jobs wait in pool gpu (longest wait 40 s): not enabled: accepts no new jobs. → set enabled: true: muster pools edit
+a pool that is not enabled, without jobs
+a pool that was removed
+warning pool-removed:gpu: 1 job waits in pool gpu (longest wait 40 s): removed 08:00:03; its machines finish their jobs. → add the pool again, or cancel the jobs: muster pools edit
+jobs that GitHub withholds
+warning pool-withheld:gpu: 3 jobs wait in pool gpu (longest wait 40 s): GitHub leaves connected runners of acme idle. → check the runner group's access, and max-parallel of the workflow
+jobs that the pool no longer serves
+warning pool-unserved:gpu: 1 job waits in pool gpu (longest wait 40 s): no. → muster jobs --pool gpu
+the stack's limit, which is a finding of its own
+machines that never run a job
+error pool-failing:gpu: The last 4 machines of pool gpu, launched since 08:00:00, ran no job (at 08:00:00: 403: no); Muster launches one machine at a time until one runs a job: the next at 08:01:10, or now with `muster resume gpu`. → muster alarms pool-in-trouble
+two of them may be chance
+an end that takes long
+warning pool-late-end:gpu: gpu-1-0 has been ending for 31 min and waits for EC2, which refuses or fails. → muster explain gpu-1-0
+switches
+warning launches-paused: Launches were paused by ada at 08:00:00: moving. → muster resume launches
+warning pool-paused:gpu: Launches of pool gpu were paused by ada at 08:00:00: moving. → muster resume gpu
+GitHub
+error entity-refused:acme: GitHub has refused to register runners for acme since 08:00:00 (403: no); Muster launches one machine at a time until one registers: the next at 08:01:10, or now with `muster resume launches`. → muster alarms entity-unhealthy
+warning github-limit:zoo: GitHub's rate limit for zoo lasts until 08:01:10. → nothing to do: these launches continue after that
+registrations that fail
+error registrations-fail:acme: No runner can be registered for acme since 07:59:10: GitHub answers 503 to the registration: Service Unavailable (last at 08:00:05); machines retry, and jobs wait for them. → muster logs runner-api
+another fleet
+warning pool-foreign-runners:gpu: Another fleet takes jobs of pool gpu: at least 3 since 08:00:00 ran on runners that are not this stack's, the last on arc-7xk2p, while machines launched for them wait. → remove those runners, or give the pool a label that they do not have: muster pools edit
+the App
+error app-installed-for-pool: Zoo has not installed it. → muster github
+error app-event: It hears of no job. → muster github
+warning app-unknown: GitHub gives no answer. → muster github
+jobs of nobody
+warning unserved: No pool serves 10 jobs (longest wait 7 s): b (4 jobs); d (3 jobs); c (2 jobs). → muster jobs lists them: change the job's labels or the pool's settings
+note awaiting-approval: 1 job waits for an approval at GitHub (longest wait 7 s). → approve the run on its page at GitHub; muster jobs lists the jobs
+more of them than are looked at
+warning unserved: No pool serves 412 jobs (longest wait 7 s): of the first 10, b (4 jobs); d (3 jobs); c (2 jobs). → muster jobs lists them: change the job's labels or the pool's settings
+an image
+warning pool-agent:gpu: The image of pool gpu has agent 2.334.0, which GitHub no longer accepts: each machine downloads the newest first, so jobs start later. → build an image with the newest agent and set it in the pool: muster pools edit
+warning pool-agent:a: The image of pool a has agent 2.334.0, which GitHub stops accepting in at most 14 d; the newest is available. → build an image with the newest agent and set it in the pool: muster pools edit
+a limit
+warning limit-reached:stack: The stack is at its limit, 3 of 3 machines. → wait, or raise it: the pool file's limits, or MaxMachines of the stack
+what EC2 refuses
+error ec2-refuses-pool:gpu: EC2 refuses launches in pool gpu: InvalidAMI: not now; 2 times, next try 08:01:10. → muster alarms pool-refused
+warning ec2-places:NoCapacity: No spot capacity for a in subnet-a, b in subnet-a: NoCapacity: not now; next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
+warning ec2-places:Unsupported: No spot capacity for c in subnet-a: Unsupported: not now; 2 times, next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
+orphans
+error orphans: 2 machines run although no instance owns them (the first since 08:00:02); 4 attempts to terminate i-00000000000000002: TerminateInstances: Denied: some. → muster alarms orphans
+warning strays: Machine i-00000000000000007 has this stack's tag, but Muster did not launch it and will not terminate it. → remove the tag muster:stack, or terminate: aws ec2 terminate-instances --instance-ids i-00000000000000007
+notices that nobody takes
+warning notices: Notifications are not delivered, 3 attempts: the receiver answers 404. → muster notices set, with an address that works
+";
