@@ -75,12 +75,33 @@ fn reply_at(bench: &Bench, request: Value, now: Time) -> Reply {
 fn compare(name: &str, answer: &Value) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/answers");
     let path = folder.join(name).with_extension("json");
-    let told = format!("{}\n", serde_json::to_string_pretty(answer).expect("JSON"));
+    let told = format!("{}\n", folded(answer, 0, 0));
     if std::env::var_os("UPDATE").is_some() {
         return std::fs::write(&path, told).expect("writable");
     }
     let recorded = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(told, recorded, "{name}");
+}
+
+/// Renders JSON in lines of at most 110 columns where values allow it: what fits into a line is on one.
+fn folded(value: &Value, indent: usize, taken: usize) -> String {
+    let flat = value.to_string();
+    let parts: Vec<(String, &Value)> = match value {
+        Value::Object(all) => {
+            all.iter().map(|(name, part)| (format!("{name:?}: "), part)).collect()
+        }
+        Value::Array(all) => all.iter().map(|part| (String::new(), part)).collect(),
+        _ => return flat,
+    };
+    if parts.is_empty() || indent + taken + flat.chars().count() <= 110 {
+        return flat;
+    }
+    let inner = " ".repeat(indent + 2);
+    let parts = parts.iter().map(|(name, part)| {
+        format!("{inner}{name}{}", folded(part, indent + 2, name.chars().count() + 1))
+    });
+    let (open, close) = if value.is_object() { ('{', '}') } else { ('[', ']') };
+    format!("{open}\n{}\n{}{close}", parts.collect::<Vec<_>>().join(",\n"), " ".repeat(indent))
 }
 
 pub(crate) fn check(bench: &Bench, name: &str, request: Value) {
