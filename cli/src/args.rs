@@ -386,8 +386,8 @@ fn read_reason(text: &str) -> Result<String, String> {
 }
 
 /// Who gives an order, and why: recorded in the audit log.
-#[derive(Clone, Debug, Args)]
-pub struct Order {
+#[derive(Clone, Debug, Default, Args)]
+pub struct Attribution {
     /// Reason, recorded in the audit log (at least 5 characters)
     #[arg(long, value_parser = read_reason)]
     pub reason: Option<String>,
@@ -401,7 +401,7 @@ pub struct Delete {
     /// Any name of an instance or of its job
     pub name: String,
     #[command(flatten)]
-    pub order: Order,
+    pub attribution: Attribution,
     /// Stop retrying after three EC2 errors and close the record; the machine goes to the orphan ledger
     #[arg(long)]
     pub force: bool,
@@ -511,7 +511,7 @@ pub struct Switch {
     #[arg(required = true, value_name = "WHAT")]
     pub what: Vec<String>,
     #[command(flatten)]
-    pub order: Order,
+    pub attribution: Attribution,
 }
 
 /// A command about the pool file.
@@ -534,7 +534,7 @@ pub enum Pools {
         /// The pool file, YAML
         file: PathBuf,
         #[command(flatten)]
-        order: Order,
+        attribution: Attribution,
         /// Skip the confirmation prompt
         #[arg(long, short)]
         yes: bool,
@@ -542,7 +542,7 @@ pub enum Pools {
     /// Open the current pool file in $EDITOR and apply what was saved
     Edit {
         #[command(flatten)]
-        order: Order,
+        attribution: Attribution,
         /// Skip the confirmation prompt
         #[arg(long, short)]
         yes: bool,
@@ -554,7 +554,7 @@ pub enum Pools {
         /// A version number from `muster pools history`
         version: u64,
         #[command(flatten)]
-        order: Order,
+        attribution: Attribution,
         /// Skip the confirmation prompt
         #[arg(long, short)]
         yes: bool,

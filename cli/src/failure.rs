@@ -1,6 +1,7 @@
 //! Errors of the command, their messages, and their exit codes.
 
 use muster_domain::pool_file::Problem;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The exit code of wrong usage, as in clap.
@@ -49,6 +50,15 @@ pub enum Failure {
     Ended(String),
     /// `doctor` found an error; the text is its page.
     Unwell(String),
+}
+
+/// Parses an answer of the admin function. `what` names it in the error.
+///
+/// # Errors
+/// Fails when it has an unknown form.
+pub(crate) fn parsed<T: DeserializeOwned>(what: &'static str, answer: Value) -> Result<T, Failure> {
+    serde_json::from_value(answer)
+        .map_err(|error| Failure::Unreadable { what, why: error.to_string() })
 }
 
 impl Failure {

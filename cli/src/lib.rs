@@ -13,6 +13,7 @@ pub mod lambda;
 pub mod lists;
 pub mod money;
 pub mod name;
+pub mod orders;
 pub mod page;
 pub mod queues;
 pub mod redact;

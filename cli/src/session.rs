@@ -5,13 +5,13 @@ mod audit;
 mod backlog;
 mod canary;
 mod dead_letters;
-mod delete;
 mod doctor;
 mod find;
 mod github;
 mod logs;
 mod machine_log;
 mod notices;
+mod order;
 mod pools;
 mod report;
 mod setup;
@@ -25,10 +25,9 @@ mod watch;
 
 use clap::CommandFactory as _;
 use muster_api::answers::{
-    AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, JobList, PhaseList, ShownInstance,
-    StackStatus, SwitchedNow,
+    ExplainedInstance, ExplainedJob, InstanceList, JobList, PhaseList, ShownInstance, StackStatus,
 };
-use muster_api::{JobsRequest, ListRequest, MIN_REASON, Request, VERSION, is_reason};
+use muster_api::{JobsRequest, ListRequest, MIN_REASON, Request, To, VERSION, is_reason};
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::pool_file::Problem;
@@ -39,11 +38,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::app::door::{BrowserRequest, Reply};
-use crate::args::{Command, Doctor, Listing, Muster, Order, Switch};
+use crate::args::{Attribution, Command, Doctor, Listing, Muster};
 use crate::display::escaped_json;
-use crate::failure::Failure;
+use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
 use crate::name::of_runner;
+use crate::orders::Order;
 use crate::page::Screen;
 use crate::ui::Serving;
 use crate::views::{self, told};
@@ -178,8 +178,8 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::DeadLetters(order) => session.dead_letters(&order).await,
         Command::Audit { name, since } => session.audit(name.as_deref(), since).await,
         Command::Delete(order) => session.delete(&order).await,
-        Command::Pause { switch, length } => session.switch(&switch, "off", length).await,
-        Command::Resume(switch) => session.switch(&switch, "on", None).await,
+        Command::Pause { switch, length } => session.switch(&switch, To::Off, length).await,
+        Command::Resume(switch) => session.switch(&switch, To::On, None).await,
         Command::Pools { command } => session.pools(command).await,
         Command::Setup(order) => session.setup(&order).await,
         Command::Upgrade(order) => session.upgrade(&order).await,
@@ -296,7 +296,7 @@ impl<W: World> Session<'_, W> {
         if self.json {
             return Ok(pretty(&answer));
         }
-        Ok(page(&read(what, answer)?, self.world.now(), self.screen))
+        Ok(page(&parsed(what, answer)?, self.world.now(), self.screen))
     }
 
     async fn asked<T: DeserializeOwned>(
@@ -304,7 +304,7 @@ impl<W: World> Session<'_, W> {
         what: &'static str,
         request: Request,
     ) -> Result<T, Failure> {
-        read(what, self.answer(&json!(request)).await?)
+        parsed(what, self.answer(&json!(request)).await?)
     }
 
     async fn status(&mut self) -> Result<String, Failure> {
@@ -312,7 +312,7 @@ impl<W: World> Session<'_, W> {
         if self.json {
             return Ok(pretty(&answer));
         }
-        let mut status: StackStatus = read("status", answer)?;
+        let mut status: StackStatus = parsed("status", answer)?;
         // First, because the answer does not include what the function failed to record.
         status.overview.findings.splice(0..0, self.backlog_findings().await);
         if self.screen.width.is_none() {
@@ -333,10 +333,9 @@ impl<W: World> Session<'_, W> {
         Listing { pool, find, limit }: Listing,
         adopt: Option<Entity>,
     ) -> Result<String, Failure> {
-        if adopt.is_some() {
-            let request = JobsRequest { adopt: true, repository: adopt, ..JobsRequest::default() };
-            let request = Request::Jobs(request);
-            return self.shown::<AdoptedJobs>("jobs", request, views::jobs::adopted).await;
+        if let Some(repository) = adopt {
+            let order = Order::Adopt { repository };
+            return self.ordered(&order, &Attribution::default(), false, None).await;
         }
         let is_found = find.is_some();
         let request = Request::Jobs(JobsRequest { pool, q: find, ..JobsRequest::default() });
@@ -372,7 +371,7 @@ impl<W: World> Session<'_, W> {
                 if self.json {
                     return Ok(pretty(&answer));
                 }
-                let told: ExplainedInstance = read("explain", answer)?;
+                let told: ExplainedInstance = parsed("explain", answer)?;
                 Ok(views::sentences(&told.explanation, self.screen))
             }
         }
@@ -385,7 +384,7 @@ impl<W: World> Session<'_, W> {
             match self.answer(&request).await {
                 Ok(answer) if self.json => pages.push(pretty(&answer)),
                 Ok(answer) => {
-                    let told: ExplainedJob = read("explain", answer)?;
+                    let told: ExplainedJob = parsed("explain", answer)?;
                     pages.push(views::job::page(&told, self.screen));
                 }
                 // Other fleets' runners may run some of a run's jobs.
@@ -412,7 +411,7 @@ impl<W: World> Session<'_, W> {
         if self.json {
             return Ok(pretty(&answer));
         }
-        let shown: ShownInstance = read("show", answer)?;
+        let shown: ShownInstance = parsed("show", answer)?;
         Ok(views::instances::show(&shown, self.world.now(), self.screen))
     }
 
@@ -441,51 +440,10 @@ impl<W: World> Session<'_, W> {
         }
     }
 
-    async fn switch(
-        &mut self,
-        switch: &Switch,
-        to: &str,
-        length: Option<Seconds>,
-    ) -> Result<String, Failure> {
-        let Order { reason, by } = match to {
-            "on" => switch.order.clone(),
-            _ => self.order(&switch.order, "Why should they be paused?")?,
-        };
-        let mut request = json!({ "action": "switch", "by": by, "pools": {} });
-        if let Some(reason) = reason {
-            request["reason"] = json!(reason);
-        }
-        if let Some(length) = length {
-            request["for_seconds"] = json!(length);
-        }
-        for what in &switch.what {
-            match what.as_str() {
-                "launches" | "deletes" => request[what] = json!(to),
-                pool => request["pools"][pool] = json!(to),
-            }
-        }
-        let answer = self.answer(&request).await?;
-        if self.json {
-            return Ok(pretty(&answer));
-        }
-        let now: SwitchedNow = read("switch", answer)?;
-        Ok(views::orders::switches(&now.switches, self.world.now(), self.screen))
-    }
-
-    /// Returns the order with its reason; prompts for a missing one.
-    fn order(&mut self, order: &Order, question: &str) -> Result<Order, Failure> {
-        let reason = match &order.reason {
-            Some(reason) => reason.clone(),
-            None if self.world.is_attended() => self.ask_reason(question)?,
-            None => return Err(Failure::Usage("Pass a reason: --reason \"…\"".to_owned())),
-        };
-        Ok(Order { reason: Some(reason), by: order.by.clone() })
-    }
-
     /// Prompts until the reason is long enough.
-    fn ask_reason(&mut self, question: &str) -> Result<String, Failure> {
+    fn ask_reason(&mut self) -> Result<String, Failure> {
         loop {
-            let reason = self.world.ask(question)?;
+            let reason = self.world.ask("Reason")?;
             if is_reason(&reason) {
                 return Ok(reason);
             }
@@ -516,11 +474,6 @@ fn state_of(text: &str) -> Result<State, Failure> {
         let all: Vec<&str> = State::ALL.iter().map(|state| state.as_str()).collect();
         Failure::Usage(format!("{text:?} is not a state; the states are {}", all.join(", ")))
     })
-}
-
-fn read<T: DeserializeOwned>(what: &'static str, answer: Value) -> Result<T, Failure> {
-    serde_json::from_value(answer)
-        .map_err(|error| Failure::Unreadable { what, why: error.to_string() })
 }
 
 fn pretty(value: &Value) -> String {

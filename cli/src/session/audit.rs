@@ -6,8 +6,8 @@ use muster_domain::audit::Audit;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty, read};
-use crate::failure::Failure;
+use super::{Session, World, pretty};
+use crate::failure::{Failure, parsed};
 use crate::views;
 
 /// Maximum number of lines in one answer.
@@ -35,7 +35,7 @@ impl<W: World> Session<'_, W> {
             if self.json {
                 pages.push(answer.clone());
             }
-            let AuditList { lines: more, next } = read("audit", answer)?;
+            let AuditList { lines: more, next } = parsed("audit", answer)?;
             // Lines at the time where a page ends are returned twice.
             let last = lines.iter().rev().take_while(|line| Some(line.at) == until).count();
             let last = lines.split_off(lines.len() - last);
@@ -64,7 +64,7 @@ impl<W: World> Session<'_, W> {
         }
         match self.show_instance(name).await {
             Ok(shown) => {
-                Ok(read::<ShownInstance>("show", shown)?.instance.name.as_str().to_owned())
+                Ok(parsed::<ShownInstance>("show", shown)?.instance.name.as_str().to_owned())
             }
             // The trail is kept longer than records, and some subjects never had one.
             Err(failure) if failure.code() == "not_found" => Ok(name.to_owned()),

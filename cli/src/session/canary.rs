@@ -3,17 +3,18 @@
 mod evidence;
 
 use muster_api::answers::{OrderedCanary, ShownInstance, ShownRunner};
-use muster_api::{CanaryRequest, DeleteRequest, Request};
+use muster_api::{DeleteRequest, Request};
 use muster_domain::instance::{Phase, RunnerState, State};
 use muster_domain::time::Seconds;
 use serde_json::json;
 
-use super::{Session, World, pretty, read};
+use super::{Session, World, pretty};
 use crate::args::Canary;
 use crate::doctor::canary::report::{End, Report, Watched};
 use crate::doctor::canary::{Course, Shown, Step, course, findings, settled};
 use crate::doctor::has_errors;
-use crate::failure::Failure;
+use crate::failure::{Failure, parsed};
+use crate::orders::{Details, Order};
 use crate::views::canary as views;
 
 /// How often its record is read.
@@ -27,19 +28,14 @@ const REASON: &str = "the canary has finished";
 
 impl<W: World> Session<'_, W> {
     pub(super) async fn canary(&mut self, order: &Canary) -> Result<String, Failure> {
-        let request = |dry_run| {
-            json!(Request::Canary(CanaryRequest {
-                pool: order.pool.clone(),
-                entity: order.entity.clone(),
-                by: order.by.clone(),
-                dry_run,
-            }))
-        };
-        let plan: OrderedCanary = read("canary", self.answer(&request(true)).await?)?;
-        self.world.show(views::plan(&plan, self.screen).trim_end());
-        self.agreed(order.yes, "Launch it?")?;
+        let canary = Order::Canary { pool: order.pool.clone(), entity: order.entity.clone() };
+        let plan = self.plan(&canary, order.by.as_deref(), None).await?;
+        self.world.show(plan.page(&canary, self.screen).trim_end());
+        self.confirmed(&canary, order.yes)?;
         self.world.hold().await;
-        let ordered: OrderedCanary = read("canary", self.answer(&request(false)).await?)?;
+        let details = Details { by: order.by.clone(), ..Details::default() };
+        let request = canary.request(&details).unwrap_or_default();
+        let ordered: OrderedCanary = parsed("canary", self.answer(&request).await?)?;
         let name = ordered.name.as_ref().map_or_else(String::new, ToString::to_string);
         let followed = match self.first_look(ordered, &name).await {
             Ok(mut watched) => {
@@ -79,7 +75,7 @@ impl<W: World> Session<'_, W> {
 
     async fn look_at_canary(&mut self, name: &str, github: bool) -> Result<ShownInstance, Failure> {
         let request = json!(Request::Show { name: name.to_owned(), github });
-        read("show", self.answer(&request).await?)
+        parsed("show", self.answer(&request).await?)
     }
 
     /// Follows the canary until its outcome is known.

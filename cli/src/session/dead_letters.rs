@@ -4,8 +4,10 @@ use muster_sigv4::Call;
 use serde_json::{Value, json};
 
 use super::{Session, World, pretty};
-use crate::args::DeadLetters;
+use crate::args::{Attribution, DeadLetters};
 use crate::failure::Failure;
+use crate::orders::Order;
+use crate::orders::plan::Plan;
 use crate::queues::{self, Services};
 use crate::views::dead_letters::{self, Queue};
 
@@ -29,7 +31,11 @@ impl<W: World> Session<'_, W> {
         match all.as_slice() {
             [] => Err(queues::none()),
             [one] if order.show => self.dead_letters_shown(one).await,
-            [one] if order.redrive => self.redrive(one, order.yes).await,
+            [one] if order.redrive => {
+                let plan = Plan::Redrive(one.clone());
+                let redrive = Order::Redrive { queue: one.queue };
+                self.ordered(&redrive, &Attribution::default(), order.yes, Some(plan)).await
+            }
             all if self.json => {
                 let all: Vec<Value> = all.iter().map(Queue::json).collect();
                 Ok(pretty(&json!({ "version": 1, "ok": true, "queues": all })))
@@ -45,22 +51,5 @@ impl<W: World> Session<'_, W> {
         }
         let messages = queues::messages(&found);
         Ok(dead_letters::messages(&messages, queue, self.world.now(), self.screen))
-    }
-
-    async fn redrive(&mut self, queue: &Queue, yes: bool) -> Result<String, Failure> {
-        if queue.messages == 0 {
-            return Ok(if self.json {
-                pretty(&json!({ "version": 1, "ok": true, "messages": 0 }))
-            } else {
-                dead_letters::none(queue, self.screen)
-            });
-        }
-        let (what, name) = (queue.count(), queue.name());
-        self.agreed(yes, &format!("Redrive {what} from {name}?"))?;
-        let answer = queues::sent_back(self, queue).await?;
-        if self.json {
-            return Ok(pretty(&answer));
-        }
-        Ok(dead_letters::sent_back(&what, self.screen))
     }
 }

@@ -14,14 +14,14 @@ use muster_sigv4::{Call, encoded};
 use serde_json::{Value, json};
 
 use super::alarms::{of_stack, time};
-use super::{Session, World, pretty, read};
+use super::{Session, World, pretty};
 use crate::args::Dead;
 use crate::doctor::backlog::Backlog;
 use crate::doctor::facts::network::Given;
 use crate::doctor::facts::{Deployed, Function, Heard, Mapping, Running, Subscription};
 use crate::doctor::stack::{FUNCTIONS, topics};
 use crate::doctor::{Fact, Facts, Unknown, checks, has_errors};
-use crate::failure::Failure;
+use crate::failure::{Failure, parsed};
 use crate::views;
 
 /// Period in which to look for the last sweep.
@@ -92,7 +92,7 @@ impl<W: World> Session<'_, W> {
     /// Queries the stack's status. Returns `None` if there is no stack.
     async fn status_fact(&mut self) -> Result<Option<Fact<StackStatus>>, Failure> {
         let asked = self.answer(&json!(Request::Status { github: true })).await;
-        match asked.and_then(|answer| read("status", answer)) {
+        match asked.and_then(|answer| parsed("status", answer)) {
             Ok(status) => Ok(Some(Ok(status))),
             Err(Failure::NoFunction { stacks: None, .. }) => Ok(None),
             Err(Failure::NoFunction { stacks: Some(others), .. }) if others.is_empty() => Ok(None),

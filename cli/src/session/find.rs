@@ -6,8 +6,8 @@ use muster_domain::ids::JobKey;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Session, World, read};
-use crate::failure::Failure;
+use super::{Session, World};
+use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
 use crate::name::{self, Address, Name};
 
@@ -111,7 +111,7 @@ impl<W: World> Session<'_, W> {
     ) -> Result<T, Failure> {
         let mut pages = Pages::new(json!(request), None);
         while pages.add(self.answer(&pages.request()).await?) {}
-        read(what, pages.into_answer())
+        parsed(what, pages.into_answer())
     }
 
     async fn number(&mut self, address: &Address, path: &str, at: &str) -> Result<u64, Failure> {

@@ -5,11 +5,12 @@ use muster_api::answers::{ShownApp, ShownGithub, TestedHook};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
-use super::{Session, Visit, World, pretty, read};
+use super::{Session, Visit, World, pretty};
 use crate::app::door::{PageOutcome, Reply, SetupPage};
 use crate::app::{Host, Login, Owner, manifest};
-use crate::args::{ConnectApp, CreateApp, GitHubCommand, HookOrder, HookWhat, Of};
-use crate::failure::Failure;
+use crate::args::{Attribution, ConnectApp, CreateApp, GitHubCommand, HookOrder, HookWhat, Of};
+use crate::failure::{Failure, parsed};
+use crate::orders::{Hook, Order};
 use crate::views::{github as views, told};
 
 /// GitHub's time limit for the manifest flow.
@@ -38,12 +39,11 @@ impl<W: World> Session<'_, W> {
             GitHubCommand::Connect(order) => self.github_connect(&order, by).await,
             GitHubCommand::Hook(order) => self.github_hook(&order, by).await,
             GitHubCommand::Rotate { yes } => {
-                self.agreed(yes, "Rotate the webhook secret, here and on GitHub?")?;
-                let answer = self.answer(&asks("rotate", &json!("webhook-secret"), by)).await?;
+                let rotated = self.hook_ordered(Hook::Rotate, by, yes).await?;
                 if self.json {
-                    return Ok(pretty(&answer));
+                    return Ok(rotated);
                 }
-                self.world.say("✓ The webhook secret is rotated, here and on GitHub.");
+                self.world.say(rotated.trim_end());
                 self.hook_tested().await
             }
         }
@@ -53,12 +53,12 @@ impl<W: World> Session<'_, W> {
         if self.json {
             return Ok(pretty(&answer));
         }
-        Ok(views::page(&read("github", answer)?, self.screen))
+        Ok(views::page(&parsed("github", answer)?, self.screen))
     }
 
     async fn github_now(&mut self) -> Result<ShownGithub, Failure> {
         let answer = self.answer(&json!({ "action": "github" })).await?;
-        read("github", answer)
+        parsed("github", answer)
     }
 
     /// Returns the host of the stack's GitHub: that of its App, or the operator's usual one while GitHub does not say. The
@@ -217,7 +217,7 @@ impl<W: World> Session<'_, W> {
             },
             answer => answer?,
         };
-        let now: ShownGithub = read("github", answer)?;
+        let now: ShownGithub = parsed("github", answer)?;
         let Some(app) = &now.app else { return Err(lost()) };
         let named = views::named(app);
         self.world.say(&format!("✓ App {named}; its key and webhook secret never left AWS"));
@@ -378,7 +378,7 @@ impl<W: World> Session<'_, W> {
         let api_url = order.github.api();
         let connect = json!({ "app_id": order.app_id, "private_key": key, "api_url": api_url });
         let answer = self.answer(&asks("connect", &connect, by)).await?;
-        let now: ShownGithub = read("github", answer)?;
+        let now: ShownGithub = parsed("github", answer)?;
         if let Some(app) = &now.app {
             self.world.say(&format!("✓ App {} is connected", views::named(app)));
         }
@@ -391,24 +391,30 @@ impl<W: World> Session<'_, W> {
         order: &HookOrder,
         by: Option<&str>,
     ) -> Result<String, Failure> {
-        let what = match order.what.unwrap_or_default() {
-            HookWhat::Show => "show",
-            HookWhat::Set => "set",
-            HookWhat::Test if self.json => "test",
-            HookWhat::Test => return self.hook_tested().await,
-            HookWhat::Remove => {
-                self.agreed(
-                    order.yes,
-                    "GitHub will stop sending events, and new jobs will wait. Remove the webhook?",
-                )?;
-                "remove"
+        let yes = order.yes;
+        match order.what.unwrap_or_default() {
+            HookWhat::Set => self.hook_ordered(Hook::Set, by, yes).await,
+            HookWhat::Remove => self.hook_ordered(Hook::Remove, by, yes).await,
+            HookWhat::Test if self.json => self.hook_ordered(Hook::Test, by, yes).await,
+            HookWhat::Test => self.hook_tested().await,
+            HookWhat::Show => {
+                let answer = self.answer(&asks("hook", &json!("show"), by)).await?;
+                if self.json {
+                    return Ok(pretty(&answer));
+                }
+                Ok(views::hook(&parsed("github", answer)?, self.screen))
             }
-        };
-        let answer = self.answer(&asks("hook", &json!(what), by)).await?;
-        if self.json {
-            return Ok(pretty(&answer));
         }
-        Ok(views::hook(&read("github", answer)?, self.screen))
+    }
+
+    async fn hook_ordered(
+        &mut self,
+        hook: Hook,
+        by: Option<&str>,
+        yes: bool,
+    ) -> Result<String, Failure> {
+        let attribution = Attribution { reason: None, by: by.map(str::to_owned) };
+        self.ordered(&Order::Hook(hook), &attribution, yes, None).await
     }
 
     /// Asks GitHub to redeliver an event. Fails if the response is not a success.
@@ -425,7 +431,7 @@ impl<W: World> Session<'_, W> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let tested: TestedHook = read("github", self.answer(&request).await?)?;
+            let tested: TestedHook = parsed("github", self.answer(&request).await?)?;
             if tested.tested.is_some() || tries == TESTS {
                 return Ok(tested);
             }

@@ -10,10 +10,10 @@ use muster_sigv4::Call;
 use serde_json::{Value, json};
 
 use super::find::Found;
-use super::{Session, World, read};
+use super::{Session, World};
 use crate::args::Logs;
 use crate::display::escaped_json;
-use crate::failure::Failure;
+use crate::failure::{Failure, parsed};
 use crate::sources::Source;
 use crate::views::logs::{self, Line};
 
@@ -203,7 +203,7 @@ impl<W: World> Session<'_, W> {
             let request = |name| json!(Request::Show { name, github: false });
             match self.of_instance(&name, request).await {
                 Ok(answer) => {
-                    let one = read::<ShownInstance>("show", answer)?.instance;
+                    let one = parsed::<ShownInstance>("show", answer)?.instance;
                     names.push(one.name.to_string());
                     names.extend(one.machine().map(ToString::to_string));
                     names.extend(one.claim().map(|key| key.to_string()));

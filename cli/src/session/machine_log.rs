@@ -7,8 +7,8 @@ use muster_domain::instance::{Instance, State};
 use muster_sigv4::{Call, encoded};
 use serde_json::json;
 
-use super::{Session, World, read};
-use crate::failure::Failure;
+use super::{Session, World};
+use crate::failure::{Failure, parsed};
 use crate::views::machine_log;
 
 /// The stack output that contains the prefix of the logs, without the instance ID.
@@ -56,7 +56,7 @@ impl<W: World> Session<'_, W> {
         let name = self.instance(name).await?;
         let request = |name| json!(Request::Show { name, github: false });
         let instance = match self.of_instance(&name, request).await {
-            Ok(answer) => read::<ShownInstance>("show", answer)?.instance,
+            Ok(answer) => parsed::<ShownInstance>("show", answer)?.instance,
             Err(failure) if failure.code() == "not_found" => {
                 let machine = name.starts_with("i-").then(|| name.parse().ok()).flatten();
                 return machine.map(|machine| (machine, None)).ok_or(failure);

@@ -6,9 +6,11 @@ use muster_domain::causes::with_causes;
 use muster_domain::pool_file::{self, Answers, Problem};
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty, read};
-use crate::args::{Order, Pools};
-use crate::failure::Failure;
+use super::{Session, World, pretty};
+use crate::args::{Attribution, Pools};
+use crate::failure::{Failure, parsed};
+use crate::orders::Order;
+use crate::orders::plan::Plan;
 use crate::views;
 use crate::words::count;
 
@@ -17,31 +19,21 @@ impl<W: World> Session<'_, W> {
         match command.unwrap_or(Pools::Show) {
             Pools::Show => self.pools_show().await,
             Pools::Check { file } => self.pools_check(&file.to_string_lossy()),
-            Pools::Diff { file } => {
-                let request = self.of_file(&file.to_string_lossy())?;
-                self.pools_diff(request).await
+            Pools::Diff { file } => self.pools_diff(&file.to_string_lossy()).await,
+            Pools::Apply { file, attribution, yes } => {
+                let file = self.world.read_file(&file.to_string_lossy())?;
+                self.ordered(&Order::Apply { file }, &attribution, yes, None).await
             }
-            Pools::Apply { file, order, yes } => {
-                let request = self.of_file(&file.to_string_lossy())?;
-                self.pools_apply(request, &order, yes).await
-            }
-            Pools::Edit { order, yes } => self.pools_edit(&order, yes).await,
+            Pools::Edit { attribution, yes } => self.pools_edit(&attribution, yes).await,
             Pools::History => {
                 let request =
                     Request::Pools(PoolsRequest { history: true, ..PoolsRequest::default() });
                 self.shown::<PoolsHistory>("pools", request, views::pools::history).await
             }
-            Pools::Restore { version, order, yes } => {
-                let restore = Some(version);
-                let request = PoolsRequest { restore, ..PoolsRequest::default() };
-                self.pools_apply(request, &order, yes).await
+            Pools::Restore { version, attribution, yes } => {
+                self.ordered(&Order::Restore { version }, &attribution, yes, None).await
             }
         }
-    }
-
-    fn of_file(&mut self, path: &str) -> Result<PoolsRequest, Failure> {
-        let file = Some(self.world.read_file(path)?);
-        Ok(PoolsRequest { file, ..PoolsRequest::default() })
     }
 
     /// Prints the file to stdout, so that it can be saved, and its version to stderr.
@@ -50,7 +42,7 @@ impl<W: World> Session<'_, W> {
         if self.json {
             return Ok(pretty(&answer));
         }
-        let shown: ShownPools = read("pools", answer)?;
+        let shown: ShownPools = parsed("pools", answer)?;
         self.world.say(&views::pools::about(&shown, self.world.now()));
         Ok(views::pools::file(&shown))
     }
@@ -78,58 +70,27 @@ impl<W: World> Session<'_, W> {
         Ok(views::pools::checked(path, &file, &open, self.screen))
     }
 
-    async fn pools_diff(&mut self, request: PoolsRequest) -> Result<String, Failure> {
-        let request = Request::Pools(PoolsRequest { dry_run: true, ..request });
+    async fn pools_diff(&mut self, path: &str) -> Result<String, Failure> {
+        let file = Some(self.world.read_file(path)?);
+        let request =
+            Request::Pools(PoolsRequest { file, dry_run: true, ..PoolsRequest::default() });
         let page = |told: &AppliedPools, _, screen| views::pools::changes(told, screen);
         self.shown("pools", request, page).await
     }
 
-    async fn dry_run(&mut self, request: &PoolsRequest) -> Result<AppliedPools, Failure> {
-        let request = PoolsRequest { dry_run: true, ..request.clone() };
-        self.asked("pools", Request::Pools(request)).await
-    }
-
-    async fn pools_apply(
-        &mut self,
-        request: PoolsRequest,
-        order: &Order,
-        yes: bool,
-    ) -> Result<String, Failure> {
-        let told = self.dry_run(&request).await?;
-        self.pools_change(request, &told, order, yes).await
-    }
-
-    /// Shows the difference, asks for confirmation, and applies it.
-    async fn pools_change(
-        &mut self,
-        request: PoolsRequest,
-        told: &AppliedPools,
-        order: &Order,
-        yes: bool,
-    ) -> Result<String, Failure> {
-        self.world.show(views::pools::changes(told, self.screen).trim_end());
-        // The first file is applied even if it equals the stack's parameters.
-        if !told.diff.is_empty() || told.pools_version == 0 {
-            self.agreed(yes, "Apply this?")?;
-        }
-        let Order { reason, by } = order.clone();
-        let request = json!(Request::Pools(PoolsRequest { reason, by, ..request }));
-        let answer = self.answer(&request).await?;
-        if self.json {
-            return Ok(pretty(&answer));
-        }
-        Ok(views::pools::applied(&read("pools", answer)?, self.screen))
-    }
-
     /// Edits the file until it is valid or the user stops. The text is then printed, so that it is not lost.
-    async fn pools_edit(&mut self, order: &Order, yes: bool) -> Result<String, Failure> {
+    async fn pools_edit(
+        &mut self,
+        attribution: &Attribution,
+        yes: bool,
+    ) -> Result<String, Failure> {
         if !self.world.is_attended() {
             let message = "Cannot open an editor without a terminal. Use muster pools show and \
                 muster pools apply FILE.";
             return Err(Failure::Usage(message.to_owned()));
         }
         let answer: Value = self.answer(&json!(Request::Pools(PoolsRequest::default()))).await?;
-        let shown: ShownPools = read("pools", answer)?;
+        let shown: ShownPools = parsed("pools", answer)?;
         let before = views::pools::file(&shown);
         let mut text = before.clone();
         loop {
@@ -138,12 +99,14 @@ impl<W: World> Session<'_, W> {
                 Some(saved) if saved.trim() != before.trim() => saved,
                 _ => return Err(Failure::NotConfirmed),
             };
-            let request = PoolsRequest { file: Some(text.clone()), ..PoolsRequest::default() };
-            let outcome = match self.dry_run(&request).await {
-                Ok(told) if told.pools_version != shown.pools_version => Err(Failure::Usage(
-                    format!("Version {} was applied in the meantime.", told.pools_version),
-                )),
-                Ok(told) => self.pools_change(request, &told, order, yes).await,
+            let order = Order::Apply { file: text.clone() };
+            let outcome = match self.plan(&order, attribution.by.as_deref(), None).await {
+                Ok(Plan::Pools(told)) if told.pools_version != shown.pools_version => {
+                    let version = told.pools_version;
+                    let message = format!("Version {version} was applied in the meantime.");
+                    Err(Failure::Usage(message))
+                }
+                Ok(plan) => self.ordered(&order, attribution, yes, Some(plan)).await,
                 Err(failure) => {
                     self.world.say(&failure.sentence());
                     if self.world.confirm("Edit again?")? {

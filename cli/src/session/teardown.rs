@@ -8,9 +8,9 @@ use muster_sigv4::Call;
 use serde_json::json;
 
 use super::machine_log::PREFIX as MACHINE_LOGS;
-use super::{Session, World, read};
+use super::{Session, World};
 use crate::args::Teardown;
-use crate::failure::Failure;
+use crate::failure::{Failure, parsed};
 use crate::setup::stack::{Stack, call, cause};
 use crate::views::setup as views;
 
@@ -91,7 +91,7 @@ impl<W: World> Session<'_, W> {
             let request = Request::List(ListRequest::default());
             let list: InstanceList = self.asked("list", request).await?;
             let status = json!(Request::Status { github: false });
-            let status: StackStatus = read("status", self.answer(&status).await?)?;
+            let status: StackStatus = parsed("status", self.answer(&status).await?)?;
             let orphans = status.orphans.iter().map(|orphan| orphan.machine.to_string());
             let mut left: Vec<String> =
                 list.instances.iter().map(|one| one.name.to_string()).collect();

@@ -9,10 +9,10 @@ use muster_domain::ids::PoolName;
 use muster_domain::usage::{Date, Line, OwnPrices};
 use serde_json::json;
 
-use super::{Session, World, pretty, read};
+use super::{Session, World, pretty};
 use crate::args::{Costs, Since};
 use crate::display::escaped_json;
-use crate::failure::Failure;
+use crate::failure::{Failure, parsed};
 use crate::views;
 
 /// Maximum number of lines shown to a person.
@@ -42,7 +42,7 @@ impl<W: World> Session<'_, W> {
         if self.json {
             return Ok(pretty(&answer));
         }
-        let told: CostsList = read("costs", answer)?;
+        let told: CostsList = parsed("costs", answer)?;
         match csv {
             true => Ok(views::costs::csv(&told)),
             false => Ok(views::costs::page(&told, self.world.now(), self.screen)),

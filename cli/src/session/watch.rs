@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::find::Found;
 use super::logs::LogReader;
-use super::{Session, World, read};
+use super::{Session, World};
 use crate::display::escaped_json;
-use crate::failure::Failure;
+use crate::failure::{Failure, parsed};
 use crate::sources::Source;
 use crate::views::logs::{Line, is_news};
 use crate::views::watch::{self, Followed};
@@ -62,7 +62,7 @@ impl<W: World> Session<'_, W> {
                 self.print_once(answer.as_ref(), &mut told);
             } else {
                 if let Some(answer) = answer {
-                    shown = Some(read("overview", answer)?);
+                    shown = Some(parsed("overview", answer)?);
                 }
                 let first_new = lines.len();
                 // A missing permission does not appear while watching.
@@ -193,14 +193,14 @@ impl<W: World> Session<'_, W> {
     async fn check_job(&mut self, key: JobKey) -> Result<Snapshot, Failure> {
         let request = json!(Request::Explain { job: Some(key), name: None });
         let mut answer = self.answer(&request).await?;
-        let ExplainedJob { job, explanation, .. } = read("explain", answer.clone())?;
+        let ExplainedJob { job, explanation, .. } = parsed("explain", answer.clone())?;
         let mut story = story_of(&job);
         let claim = job.claim.as_ref().map(ToString::to_string);
         if let Some(name) = job.last_event.runner.clone().or(claim) {
             match self.of_instance(&name, |name| json!(Request::Show { name, github: false })).await
             {
                 Ok(shown) => {
-                    let one = read::<ShownInstance>("show", shown.clone())?.instance;
+                    let one = parsed::<ShownInstance>("show", shown.clone())?.instance;
                     story.extend(events(&one));
                     answer["instance"] = shown["instance"].clone();
                 }
@@ -225,7 +225,7 @@ impl<W: World> Session<'_, W> {
     async fn check_instance(&mut self, name: &str) -> Result<Snapshot, Failure> {
         let answer =
             self.of_instance(name, |name| json!(Request::Show { name, github: false })).await?;
-        let shown: ShownInstance = read("show", answer.clone())?;
+        let shown: ShownInstance = parsed("show", answer.clone())?;
         let one = &shown.instance;
         let is_over = one.state() == State::Deleted;
         let ended = is_over.then(|| failed(one).map_or(Ok(()), Err));

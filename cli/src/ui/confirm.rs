@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 use muster_api::{MIN_REASON, To, is_reason};
 use muster_domain::time::Seconds;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::frame::{About, still};
-use super::order::{Delete, Hook, Order, Switched};
-use super::plan::{Plan, told};
 use super::text::{Said, shown};
 use crate::failure::Failure;
+use crate::orders::plan::Plan;
+use crate::orders::{DeleteFlags, Details, Hook, Order, Reason, Risk};
 use crate::words::read_pause;
 
 /// The fields that the user filled in.
@@ -28,15 +28,16 @@ impl Given {
     /// # Errors
     /// Describes what is missing.
     pub fn check(&self, order: &Order) -> Result<(), String> {
-        if order.has_reason() && !is_reason(&self.reason) {
+        let is_missing = self.reason.trim().is_empty() && order.reason() != Reason::Required;
+        if order.reason() != Reason::None && !is_missing && !is_reason(&self.reason) {
             return Err(format!("Give a reason of at least {MIN_REASON} characters."));
         }
         self.seconds(order)?;
-        match order.typed() {
-            Some(name) if self.typed.trim() != name => {
+        match order.risk() {
+            Risk::Type(name) if self.typed.trim() != name => {
                 Err(format!("The typed name is not {name}. Nothing was changed."))
             }
-            Some(_) | None => Ok(()),
+            Risk::Type(_) | Risk::Confirm | Risk::None => Ok(()),
         }
     }
 
@@ -48,14 +49,13 @@ impl Given {
         }
     }
 
-    /// Returns the order's request with the fields. Expects what [`Self::check`] accepts.
+    /// Returns the order's request with the fields; `None` for an order that goes to SQS. Expects what [`Self::check`]
+    /// accepts.
     #[must_use]
     pub fn request(&self, order: &Order, by: Option<&str>) -> Option<Value> {
-        let mut request = order.request(self.reason.trim(), by, false)?;
-        if let Ok(Some(length)) = self.seconds(order) {
-            request["for_seconds"] = json!(length);
-        }
-        Some(request)
+        let reason = Some(self.reason.trim().to_owned()).filter(|reason| !reason.is_empty());
+        let length = self.seconds(order).unwrap_or_default();
+        order.request(&Details { reason, by: by.map(str::to_owned), length })
     }
 }
 
@@ -79,13 +79,13 @@ pub fn page(
             p { a.button href=(order.shown_at().address()) { "Back" } }
         },
         Ok(plan) => html! {
-            section.said aria-label="What it does" { @for said in told(order, plan) { p { (Said(&said)) } } }
+            section.said aria-label="What it does" { @for sentence in plan.sentences(order) { p { (Said(&sentence)) } } }
             @if plan.is_empty() { p { a.button href=(order.shown_at().address()) { "Back" } } }
             @else { (form(order, given, wrong, token)) }
         },
     };
     still(
-        &title(order),
+        &order.title(),
         about,
         &html! { (body) p.quiet { "As a command: " code { (order.command()) } } },
     )
@@ -98,7 +98,7 @@ pub fn refused(order: &Order, failure: &Failure, about: &About) -> String {
         div.wrong role="alert" { p { (Said(&failure.sentence())) } }
         p { a.button href=(order.confirmed_at()) { "Check again" } " " a href=(order.shown_at().address()) { "Back" } }
     };
-    still(&title(order), about, &body)
+    still(&order.title(), about, &body)
 }
 
 /// Renders the page of a form that is not a valid order.
@@ -117,9 +117,9 @@ fn form(order: &Order, given: &Given, wrong: Option<&str>, token: &str) -> Marku
             @if let Some(wrong) = wrong { div.wrong role="alert" { p { (Said(wrong)) } } }
             input type="hidden" name="token" value=(token);
             @for (name, value) in order.fields() { input type="hidden" name=(name) value=(value); }
-            @if order.has_reason() {
-                label for="reason" { "Reason" }
-                input #reason name="reason" required minlength=(MIN_REASON) maxlength="1000" value=(shown(&given.reason)) autocomplete="off" aria-describedby="reason-about";
+            @if order.reason() != Reason::None {
+                label for="reason" { "Reason" @if order.reason() == Reason::Optional { " (optional)" } }
+                input #reason name="reason" required[order.reason() == Reason::Required] minlength=(MIN_REASON) maxlength="1000" value=(shown(&given.reason)) autocomplete="off" aria-describedby="reason-about";
                 p.quiet #reason-about { (MIN_REASON) " characters or more; it is recorded in the audit trail." }
             } @else { p.quiet { (order.kept()) } }
             @if is_pause(order) {
@@ -127,46 +127,31 @@ fn form(order: &Order, given: &Given, wrong: Option<&str>, token: &str) -> Marku
                 input #length name="for" placeholder="2h" value=(shown(&given.length)) autocomplete="off" aria-describedby="length-about";
                 p.quiet #length-about { "1m to 30d. Leave it empty to pause until someone resumes." }
             }
-            @if let Some(typed) = order.typed() {
+            @if let Risk::Type(typed) = order.risk() {
                 label for="typed" { "Type the name: " code { (typed) } }
                 input #typed name="typed" required value=(shown(&given.typed)) autocomplete="off" spellcheck="false" autocapitalize="off";
             }
             p.orders {
-                button class=(if order.is_grave() { "danger" } else { "main" }) { (button(order)) }
+                button class=(if is_grave(order) { "danger" } else { "main" }) { (button(order)) }
                 " " a href=(order.shown_at().address()) { "Back" }
             }
         }
     }
 }
 
-pub(super) fn title(order: &Order) -> String {
-    match order {
-        Order::Switch { what, to: To::Off } => format!("Pause {}", switched(what)),
-        Order::Switch { what, to: To::On } => format!("Resume {}", switched(what)),
-        Order::Delete { name, how: Delete::Plain } => format!("Delete {name}"),
-        Order::Delete { name, how: Delete::Force } => format!("Delete {name} by force"),
-        Order::Delete { name, how: Delete::Bypass } => format!("Delete {name} without GitHub"),
-        Order::Delete { name, how: Delete::Kill } => format!("Kill the job of {name}"),
-        Order::Apply { .. } => "Apply a pool file".to_owned(),
-        Order::Restore { version } => format!("Restore version {version} of the pools"),
-        Order::Canary { pool, .. } => format!("Launch a test machine in pool {pool}"),
-        Order::Redrive { queue } => format!("Redrive {}", queue.name()),
-        Order::Hook(Hook::Test) => "Redeliver GitHub's newest delivery".to_owned(),
-        Order::Hook(Hook::Set) => "Point the webhook at this stack".to_owned(),
-        Order::Hook(Hook::Rotate) => "Rotate the webhook secret".to_owned(),
-        Order::Hook(Hook::Remove) => "Remove the webhook".to_owned(),
-        Order::Adopt { repository } => format!("Import jobs of {repository}"),
-    }
+/// Returns whether work, a machine or job events may be lost.
+fn is_grave(order: &Order) -> bool {
+    matches!(order.risk(), Risk::Type(_)) || *order == Order::Hook(Hook::Remove)
 }
 
 fn button(order: &Order) -> &'static str {
     match order {
         Order::Switch { to: To::Off, .. } => "Pause",
         Order::Switch { to: To::On, .. } => "Resume",
-        Order::Delete { how: Delete::Plain, .. } => "Delete",
-        Order::Delete { how: Delete::Force, .. } => "Force the delete",
-        Order::Delete { how: Delete::Bypass, .. } => "Delete without GitHub",
-        Order::Delete { how: Delete::Kill, .. } => "Kill the job and delete",
+        Order::Delete { flags: DeleteFlags { kill: true, .. }, .. } => "Kill the job and delete",
+        Order::Delete { flags: DeleteFlags { force: true, .. }, .. } => "Force the delete",
+        Order::Delete { flags: DeleteFlags { bypass: true, .. }, .. } => "Delete without GitHub",
+        Order::Delete { .. } => "Delete",
         Order::Apply { .. } => "Apply",
         Order::Restore { .. } => "Restore",
         Order::Canary { .. } => "Launch it",
@@ -176,12 +161,5 @@ fn button(order: &Order) -> &'static str {
         Order::Hook(Hook::Set) => "Point it here",
         Order::Hook(Hook::Rotate) => "Rotate the secret",
         Order::Hook(Hook::Remove) => "Remove it",
-    }
-}
-
-fn switched(what: &Switched) -> String {
-    match what {
-        Switched::Launches | Switched::Deletes => what.as_str().to_owned(),
-        Switched::Pool(name) => format!("pool {name}"),
     }
 }

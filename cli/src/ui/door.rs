@@ -12,7 +12,7 @@ use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
 use super::fields::Fields;
-use super::order::Order;
+use crate::orders::Order;
 
 /// The path that gives a browser the cookie, once.
 pub const ENTER: &str = "/enter";

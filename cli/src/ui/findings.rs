@@ -5,10 +5,10 @@ use muster_api::To;
 use muster_api::answers::{Finding, Location, Overview, Severity};
 use muster_domain::time::Time;
 
-use super::order::{Order, Switched};
 use super::page::{Filter, ORPHAN, Page};
 use super::parts::Tone;
 use super::text::{Said, moment};
+use crate::orders::{Order, Switched};
 
 /// Renders the section of the first page and of the report.
 pub(super) fn section(answer: &Overview, is_read_only: bool, now: Time) -> Markup {
@@ -73,7 +73,7 @@ fn resumed(one: &Finding) -> Option<String> {
         ("pool-paused", Location::Pool(pool)) => Switched::Pool(pool.clone()),
         _ => return None,
     };
-    Some(Order::Switch { what, to: To::On }.confirmed_at())
+    Some(Order::Switch { what: vec![what], to: To::On }.confirmed_at())
 }
 
 /// Returns the page about the subject of a finding, if there is one.

@@ -43,6 +43,10 @@ pub(super) fn page(
     let failed = memory.failed(&page.questions());
     let inner = html! {
         div.head { h1 { (title(page)) } (age) }
+        @let outcome = memory.outcome(page, now);
+        @if !outcome.is_empty() {
+            section.said role="status" aria-label="Result" { @for sentence in outcome { p { (Said(sentence)) } } }
+        }
         @if let Some((at, failure)) = failed {
             div.wrong role="alert" {
                 @if body.is_some() { p { strong { "No update since " (moment(at, now)) "." } } }

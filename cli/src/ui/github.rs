@@ -6,9 +6,9 @@ use muster_domain::time::Time;
 
 use super::frame::About;
 use super::memory::Memory;
-use super::order::{Hook, Order};
 use super::parts::{Tone, none, word};
 use super::text::{Said, moment};
+use crate::orders::{Hook, Order};
 use crate::views::github::{WAYS, hooked, named, which};
 
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {

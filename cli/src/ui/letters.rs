@@ -5,11 +5,11 @@ use muster_domain::time::Time;
 
 use super::frame::About;
 use super::memory::Memory;
-use super::order::Order;
 use super::page::Page;
 use super::parts::none;
 use super::text::{Said, moment};
 use crate::args::Dead;
+use crate::orders::Order;
 use crate::views::dead_letters::{Message, Queue};
 
 /// Renders all queues.

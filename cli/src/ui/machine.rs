@@ -8,9 +8,9 @@ use muster_domain::time::Time;
 use super::frame::About;
 use super::machines::runner;
 use super::memory::Memory;
-use super::order::{Delete, Order};
 use super::parts::{Span, job, length, pool, spans, state, trail};
 use super::text::{Said, ago, moment};
+use crate::orders::{DeleteFlags, Order};
 use crate::words::{count, span};
 
 pub(super) fn body(name: &str, memory: &Memory, about: &About, now: Time) -> Option<Markup> {
@@ -159,14 +159,16 @@ fn orders(one: &Instance, about: &About) -> Markup {
     if !one.state().is_live() {
         return html! {};
     }
-    let order = |how| Order::Delete { name: one.name.clone(), how };
-    let mut ways =
-        vec![("Delete…", order(Delete::Plain)), ("Force the delete…", order(Delete::Force))];
+    let order = |flags| Order::Delete { name: one.name.clone(), flags };
+    let mut ways = vec![
+        ("Delete…", order(DeleteFlags::PLAIN)),
+        ("Force the delete…", order(DeleteFlags::FORCE)),
+    ];
     if one.runner.is_busy() {
-        ways.push(("Kill its job…", order(Delete::Kill)));
+        ways.push(("Kill its job…", order(DeleteFlags::KILL)));
     }
     if one.mark().is_some_and(|mark| mark.waiting == Some(Waiting::Unauthorized)) {
-        ways.push(("Delete without GitHub…", order(Delete::Bypass)));
+        ways.push(("Delete without GitHub…", order(DeleteFlags::BYPASS)));
     }
     html! {
         section.orders aria-labelledby="orders" {
@@ -174,7 +176,7 @@ fn orders(one: &Instance, about: &About) -> Markup {
             @if !about.is_read_only {
                 p { @for (name, order) in &ways { a.button href=(order.confirmed_at()) { (name) } " " } }
             }
-            p.quiet { "As a command: " code { (order(Delete::Plain).command()) } }
+            p.quiet { "As a command: " code { (order(DeleteFlags::PLAIN).command()) } }
         }
     }
 }

@@ -13,11 +13,11 @@ use muster_api::{
 use muster_domain::ids::{JobKey, PoolName};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::page::Page;
 use crate::args::Dead;
-use crate::failure::Failure;
+use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
 use crate::views::dead_letters::{Letters, Queue};
 
@@ -27,6 +27,8 @@ const ROWS: u32 = 20_000;
 const LINES: u32 = 1_000;
 /// Entries that were not used for this long are dropped.
 const FORGOTTEN: Seconds = Seconds(1_800);
+/// How long a page shows the outcome of an order.
+const SHOWN: Seconds = Seconds(60);
 pub const DAY: Seconds = Seconds(86_400);
 
 /// A query that a page needs.
@@ -141,21 +143,21 @@ impl Question {
     /// Parses its answer.
     fn told(&self, answer: Value) -> Result<Told, Failure> {
         Ok(match self {
-            Self::Overview => Told::Overview(Box::new(read("overview", answer)?)),
-            Self::Costs(..) => Told::Costs(Box::new(read("costs", answer)?)),
-            Self::Waits(_) => Told::Waits(Box::new(read("waits", answer)?)),
-            Self::Status => Told::Status(Box::new(read("status", answer)?)),
-            Self::List => Told::List(read("list", answer)?),
-            Self::Show(_) => Told::Show(Box::new(read("show", answer)?)),
-            Self::Jobs => Told::Jobs(read("jobs", answer)?),
-            Self::Explain(_) => Told::Explain(Box::new(read("explain", answer)?)),
-            Self::Pools => Told::Pools(read("pools", answer)?),
-            Self::History => Told::History(read("pools", answer)?),
-            Self::Phases(_) => Told::Phases(read("phases", answer)?),
-            Self::Audit(_) => Told::Audit(read("audit", answer)?),
-            Self::GitHub => Told::GitHub(Box::new(read("github", answer)?)),
-            Self::DeadLetters => Told::DeadLetters(read("dead letters", answer)?),
-            Self::Letters(_) => Told::Letters(read("dead letters", answer)?),
+            Self::Overview => Told::Overview(Box::new(parsed("overview", answer)?)),
+            Self::Costs(..) => Told::Costs(Box::new(parsed("costs", answer)?)),
+            Self::Waits(_) => Told::Waits(Box::new(parsed("waits", answer)?)),
+            Self::Status => Told::Status(Box::new(parsed("status", answer)?)),
+            Self::List => Told::List(parsed("list", answer)?),
+            Self::Show(_) => Told::Show(Box::new(parsed("show", answer)?)),
+            Self::Jobs => Told::Jobs(parsed("jobs", answer)?),
+            Self::Explain(_) => Told::Explain(Box::new(parsed("explain", answer)?)),
+            Self::Pools => Told::Pools(parsed("pools", answer)?),
+            Self::History => Told::History(parsed("pools", answer)?),
+            Self::Phases(_) => Told::Phases(parsed("phases", answer)?),
+            Self::Audit(_) => Told::Audit(parsed("audit", answer)?),
+            Self::GitHub => Told::GitHub(Box::new(parsed("github", answer)?)),
+            Self::DeadLetters => Told::DeadLetters(parsed("dead letters", answer)?),
+            Self::Letters(_) => Told::Letters(parsed("dead letters", answer)?),
         })
     }
 }
@@ -170,11 +172,6 @@ fn whole(request: &Request) -> Asked {
 pub fn day(now: Time, back: u32) -> Time {
     let today = now.as_secs().div_euclid(86_400) - i64::from(back);
     Time::from_millis(today * 86_400_000)
-}
-
-pub(super) fn read<T: DeserializeOwned>(what: &'static str, answer: Value) -> Result<T, Failure> {
-    serde_json::from_value(answer)
-        .map_err(|error| Failure::Unreadable { what, why: error.to_string() })
 }
 
 /// A parsed answer.
@@ -219,6 +216,8 @@ struct Kept {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     kept: BTreeMap<Question, Kept>,
+    /// The outcome of the last order, the address of the page that shows it, and when it was given.
+    outcome: Option<(String, Vec<String>, Time)>,
 }
 
 impl Memory {
@@ -245,6 +244,24 @@ impl Memory {
     pub fn expire(&mut self, now: Time) {
         for kept in self.kept.values_mut() {
             kept.stale_since = Some(now);
+        }
+    }
+
+    /// Stores the outcome of an order, for the page that shows its effect.
+    pub fn tell(&mut self, page: &Page, sentences: Vec<String>, now: Time) {
+        self.outcome = Some((page.address(), sentences, now));
+    }
+
+    /// Returns the outcome of an order whose effect a page shows, for a minute.
+    #[must_use]
+    pub fn outcome(&self, page: &Page, now: Time) -> &[String] {
+        match &self.outcome {
+            Some((address, sentences, at))
+                if *address == page.address() && !now.is_past(*at, SHOWN) =>
+            {
+                sentences
+            }
+            _ => &[],
         }
     }
 

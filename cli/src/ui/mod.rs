@@ -8,9 +8,7 @@ pub mod fields;
 pub mod frame;
 pub mod go;
 pub mod memory;
-pub mod order;
 pub mod page;
-pub mod plan;
 pub mod report;
 
 mod adopt;
@@ -24,6 +22,7 @@ mod jobs;
 mod letters;
 mod machine;
 mod machines;
+mod order;
 mod overview;
 mod parts;
 mod plot;

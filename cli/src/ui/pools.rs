@@ -10,11 +10,11 @@ use muster_domain::time::Time;
 
 use super::frame::About;
 use super::memory::Memory;
-use super::order::{Order, Switched};
 use super::overview;
 use super::page::{Filter, Page};
 use super::parts::{none, room};
 use super::text::{Said, moment};
+use crate::orders::{Order, Switched};
 use crate::views::jobs::labels;
 use crate::views::pools::{about as which, file};
 use crate::words::{seconds, span};
@@ -51,7 +51,7 @@ fn switches(told: &Overview, about: &About, now: Time) -> Markup {
 /// Renders a link that pauses or resumes launches or deletes.
 fn switch(what: Switched, is_off: bool, about: &About) -> Markup {
     let (name, to) = if is_off { ("Resume…", To::On) } else { ("Pause…", To::Off) };
-    let order = Order::Switch { what, to };
+    let order = Order::Switch { what: vec![what], to };
     html! { @if !about.is_read_only { a.button href=(order.confirmed_at()) { (name) } } }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) ->
 
 /// Renders the form that launches a test machine.
 fn canary(pool: &PoolStatus) -> Markup {
-    let order = Order::Canary { pool: pool.name.clone(), entity: None };
+    let order = Order::Canary { pool: Some(pool.name.clone()), entity: None };
     html! {
         section aria-labelledby="try" {
             h2 #try { "Launch a test machine" }

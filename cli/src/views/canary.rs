@@ -15,24 +15,6 @@ use crate::doctor::{Level, has_errors};
 use crate::page::{Look, Page, Screen, Text};
 use crate::words::{count, span};
 
-/// Renders the plan before the confirmation.
-#[must_use]
-pub fn plan(plan: &OrderedCanary, screen: Screen) -> String {
-    let mut page = Page::new(screen);
-    page.marked([
-        (Text::new("!", Look::Warning), Text::from(starts(plan))),
-        (
-            Text::new("", Look::Plain),
-            Text::from(format!(
-                "Its runner can get jobs like any other. If it gets none, this command deletes it. If this command \
-                 is killed, it ends after {} idle, once GitHub has reported it idle twice.",
-                span(plan.idle_limit_seconds)
-            )),
-        ),
-    ]);
-    page.into_text()
-}
-
 /// Describes the launch and warns that it costs money.
 #[must_use]
 pub fn starts(plan: &OrderedCanary) -> String {
@@ -63,7 +45,7 @@ pub fn starts(plan: &OrderedCanary) -> String {
 pub fn alone(plan: &OrderedCanary) -> String {
     format!(
         "Its runner can get jobs like any other. If it gets none, it ends after {} idle, once \
-        GitHub has reported it idle twice. Its page shows its progress and can delete it sooner.",
+        GitHub has reported it idle twice; a delete ends it sooner.",
         span(plan.idle_limit_seconds)
     )
 }

@@ -120,24 +120,13 @@ pub fn messages(all: &[Message], queue: &Queue, now: Time, screen: Screen) -> St
     page.into_text()
 }
 
-/// Renders the result for an empty queue.
+/// Returns the result for an empty queue.
 #[must_use]
-pub fn none(queue: &Queue, screen: Screen) -> String {
-    let mut page = Page::new(screen);
-    page.line([format!("{} has no messages to redrive.", queue.name()).into()]);
-    page.into_text()
+pub fn none(queue: &Queue) -> String {
+    format!("{} has no messages to redrive.", queue.name())
 }
 
-/// Renders the result of a redrive.
-#[must_use]
-pub fn sent_back(what: &str, screen: Screen) -> String {
-    let mut page = Page::new(screen);
-    let said = format!(" {}: muster dead-letters", on_the_way(what));
-    page.line([Text::new("✓", Look::Good), Text::from(said)]);
-    page.into_text()
-}
-
-/// Returns the result of a redrive without a mark.
+/// Returns the result of a redrive.
 #[must_use]
 pub fn on_the_way(what: &str) -> String {
     format!("{what} on the way back. Messages that fail again return here later")

@@ -12,7 +12,6 @@ pub mod jobs;
 pub mod lines;
 pub mod logs;
 pub mod machine_log;
-pub mod orders;
 pub mod phases;
 pub mod pools;
 pub mod setup;

@@ -98,7 +98,7 @@ fn note(pool: &PoolStatus) -> Text {
 }
 
 /// Returns the findings, each with its fix.
-pub(super) fn marked(all: &[Finding]) -> Vec<(Text, Text)> {
+pub(crate) fn marked(all: &[Finding]) -> Vec<(Text, Text)> {
     let row = |one: &Finding| {
         let mark = match one.severity {
             Severity::Error => Text::new("✗", Look::Bad),

@@ -477,18 +477,18 @@ fn an_app_that_exists_is_connected_and_looked_after() {
                 vec!["github", "hook", "test", "--by", "mira"],
             ),
             (
-                Fake { says: ["n"].into(), ..Fake::of([]) },
+                Fake { says: ["n"].into(), ..Fake::of([made()]) },
                 vec!["github", "hook", "remove", "--by", "mira"],
             ),
             (
-                Fake::of([with(made(), json!({ "hook": { "url": "", "ours": false } }))]),
+                Fake::of([made(), with(made(), json!({ "hook": { "url": "", "ours": false } }))]),
                 vec!["github", "hook", "remove", "--yes", "--by", "mira"],
             ),
             (
-                Fake { says: ["y"].into(), ..Fake::of([made(), tested(200)]) },
+                Fake { says: ["y"].into(), ..Fake::of([made(), made(), tested(200)]) },
                 vec!["github", "rotate", "--by", "mira"],
             ),
-            (Fake::of([]), vec!["github", "rotate", "--by", "mira"]),
+            (Fake::of([made()]), vec!["github", "rotate", "--by", "mira"]),
         ],
     );
 }

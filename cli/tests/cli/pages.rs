@@ -6,9 +6,7 @@ use muster_api::answers::{
     ShownInstance, ShownPools, StackStatus, SwitchedNow, WaitsList,
 };
 use muster_cli::page::Screen;
-use muster_cli::views::{
-    self, costs, instances, jobs, lines, orders, phases, pools, status, waits,
-};
+use muster_cli::views::{self, costs, instances, jobs, lines, phases, pools, status, waits};
 use muster_control::admin::findings::{Facts, findings};
 use muster_domain::launch::record::trouble::Trouble;
 use muster_domain::time::{Seconds, Time};
@@ -181,13 +179,6 @@ fn the_audit_trail_is_a_table() {
     let page = |told: &AuditList, now, screen| views::trail(&told.lines, now, screen);
     looks("audit", recorded("audit"), page);
     looks("audit_none", json!({ "lines": [], "next": null }), page);
-}
-
-#[test]
-fn orders_are_confirmed() {
-    looks::<OrderedDelete>("delete", recorded("delete"), orders::ordered);
-    let page = |told: &SwitchedNow, now, screen| orders::switches(&told.switches, now, screen);
-    looks("switch", recorded("switch"), page);
 }
 
 #[test]

@@ -293,7 +293,7 @@ fn alarms_come_with_what_they_ask_for() {
     );
 }
 
-fn queues() -> Answer {
+pub(crate) fn queues() -> Answer {
     let names =
         ["JobsDeadLetters-1A", "JobsQueue-2B", "LaunchDeadLetters-3C", "ReapDeadLetters-4D"];
     let mut urls =
@@ -302,7 +302,7 @@ fn queues() -> Answer {
     Ok(json!({ "QueueUrls": urls }))
 }
 
-fn attributes(messages: u32, hidden: u32) -> Answer {
+pub(crate) fn attributes(messages: u32, hidden: u32) -> Answer {
     Ok(json!({ "Attributes": {
         "ApproximateNumberOfMessages": messages.to_string(),
         "ApproximateNumberOfMessagesNotVisible": hidden.to_string(),

@@ -479,15 +479,6 @@ pub struct DeleteRequest {
     pub dry_run: bool,
 }
 
-impl DeleteRequest {
-    /// Returns whether a job may be killed, or a machine or a registration be left behind: then the
-    /// operator types the name.
-    #[must_use]
-    pub const fn is_risky(&self) -> bool {
-        self.force || self.bypass_github_unauthorized || self.kill_running_job
-    }
-}
-
 /// An order for a machine that no job needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

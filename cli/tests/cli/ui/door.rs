@@ -1,8 +1,8 @@
 //! Access to the pages. Each row is a request that differs in one thing from one that is let in.
 
+use muster_cli::orders::Order;
 use muster_cli::ui::door::{Access, ENTER, Guard, PageRequest};
 use muster_cli::ui::fields::Fields;
-use muster_cli::ui::order::Order;
 
 const PORT: u16 = 49_213;
 /// Path, session and key.

@@ -2,20 +2,18 @@
 
 use muster_cli::failure::Failure;
 use muster_cli::ui::confirm::{self, Given};
-use muster_cli::ui::done::{self, Done};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
 use muster_cli::ui::go::{self, Way};
 use muster_cli::ui::memory::{Memory, Question};
-use muster_cli::ui::order::Order;
 use muster_cli::ui::page::Page;
-use muster_cli::ui::plan::Plan;
 use muster_cli::ui::{render, report};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
+use super::orders::{order, plan};
 use crate::fake::NOW;
-use crate::github::{installed, tested, with};
+use crate::github::{installed, with};
 use crate::{compare, drawn, recorded};
 
 pub(crate) fn about() -> About {
@@ -35,7 +33,7 @@ fn page(address: &str) -> Page {
 }
 
 /// What the function says to a question.
-fn answer(question: &Question) -> Value {
+pub(crate) fn answer(question: &Question) -> Value {
     match question {
         Question::Overview => overview(),
         Question::Status => drawn("status"),
@@ -80,7 +78,7 @@ fn answer(question: &Question) -> Value {
 }
 
 /// As SQS counts it.
-fn queue(name: &str, messages: u64) -> Value {
+pub(crate) fn queue(name: &str, messages: u64) -> Value {
     json!({ "queue": name, "messages": messages, "hidden": messages / 4, "url": "https://sqs/1/q", "arn": "arn" })
 }
 
@@ -110,7 +108,7 @@ fn shown(address: &str) -> String {
 }
 
 /// Returns the page inside its frame with one line per block element or table row.
-fn lines(html: &str) -> String {
+pub(crate) fn lines(html: &str) -> String {
     const BLOCKS: [&str; 16] = [
         "h1", "h2", "h3", "p", "section", "ul", "li", "tr", "form", "div", "dl", "dt", "label",
         "svg", "g", "rect",
@@ -235,7 +233,7 @@ const HOSTILE: [&str; 7] = [
 ];
 
 /// Every text that others word says something hostile.
-fn spoilt(value: Value, key: &str, turn: &mut usize) -> Value {
+pub(crate) fn spoilt(value: Value, key: &str, turn: &mut usize) -> Value {
     const OWN: [&str; 12] = [
         "pool", "state", "kind", "machine", "launch", "job", "claim", "key", "status", "class",
         "phase", "entity",
@@ -324,7 +322,7 @@ fn text_of_others_stays_text() {
     }
 }
 
-fn is_text(what: &str, html: &str) {
+pub(crate) fn is_text(what: &str, html: &str) {
     for markup in [
         "<script>",
         "<img",
@@ -351,88 +349,6 @@ fn is_text(what: &str, html: &str) {
     );
     assert_eq!(html.matches("<script").count(), 1, "{what}");
     assert_eq!(html.matches(" style=").count(), 0, "{what}: the policy lets no style through");
-}
-
-fn order(action: &str, fields: &str) -> Order {
-    Order::read(action, &Fields::read(fields.as_bytes())).expect("an order")
-}
-
-fn plan(action: &str, fields: &str) -> Plan {
-    let order = order(action, fields);
-    let first = order.shown_first().map(|question| answer(&question));
-    let would = match &order {
-        Order::Switch { .. } | Order::Redrive { .. } | Order::Adopt { .. } | Order::Hook(_) => None,
-        Order::Delete { .. } => Some(recorded("delete_dry_run")),
-        Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
-        Order::Canary { .. } => Some(recorded("canary_dry_run")),
-    };
-    Plan::read(&order, first, would).expect("a plan")
-}
-
-#[test]
-fn an_order_is_told_before_it_is_given() {
-    let orders = [
-        ("pause", "what=launches"),
-        ("resume", "what=gpu"),
-        ("delete", "name=small-l0-0"),
-        ("force", "name=small-l0-0"),
-        ("kill", "name=small-l0-0"),
-        ("bypass", "name=small-l0-0"),
-        ("restore", "version=1"),
-        ("apply", "file=pools%3A+%5B%5D"),
-        ("canary", "pool=small"),
-        ("canary", "pool=small&entity=acme"),
-        ("redrive", "queue=jobs"),
-        ("redrive", "queue=launches"),
-        ("adopt", "repository=acme%2Fweb"),
-        ("hook", "what=test"),
-        ("hook", "what=set"),
-        ("hook", "what=rotate"),
-        ("hook", "what=remove"),
-    ];
-    let told = orders.map(|(action, fields)| {
-        let order = order(action, fields);
-        let page = confirm::page(
-            &order,
-            &Ok(plan(action, fields)),
-            &Given::default(),
-            None,
-            "0a",
-            &about(),
-        );
-        let request = order.request("moving subnets", Some("mira"), false);
-        let request = request.map_or_else(|| "SQS".to_owned(), |request| request.to_string());
-        format!("== {}\n{}→ {request}\n", order.confirmed_at(), lines(&page))
-    });
-    compare("ui_confirm.html", &told.join("\n"));
-}
-
-fn done(action: &str, fields: &str, answer: Value) -> String {
-    let order = order(action, fields);
-    match done::of(&order, answer, NOW).expect("its answer") {
-        Done::At(page) => format!("→ {}\n", page.address()),
-        Done::Said(said) => lines(&done::page(&order, &said, &about())),
-    }
-}
-
-#[test]
-fn an_order_shows_what_came_of_it() {
-    let all = [
-        done("delete", "name=small-l0-0", recorded("delete")),
-        done("canary", "pool=small", recorded("canary")),
-        done("redrive", "queue=jobs", queue("jobs", 2)),
-        done("redrive", "queue=jobs", queue("jobs", 0)),
-        done("adopt", "repository=acme%2Fweb", recorded("jobs_adopted")),
-        done("adopt", "repository=acme%2Fweb", recorded("jobs_adopted_again")),
-        done("hook", "what=test", tested(202)),
-        done("hook", "what=test", tested(401)),
-        done("hook", "what=rotate", installed()),
-    ];
-    compare("ui_done.html", &all.join("\n"));
-    let order = order("adopt", "repository=acme%2Fweb");
-    let spoilt = spoilt(recorded("jobs_adopted"), "", &mut 0);
-    let Done::Said(said) = done::of(&order, spoilt, NOW).expect("its answer") else { panic!() };
-    is_text("taken in", &done::page(&order, &said, &about()));
 }
 
 #[test]
@@ -504,82 +420,6 @@ fn a_pools_page_offers_the_switch_that_is_off() {
     assert_eq!(offered(Value::Null, Value::Null), "pause?what=default");
     assert_eq!(offered(Value::Null, off()), "resume?what=default");
     assert_eq!(offered(off(), off()), "resume?what=launches");
-}
-
-#[test]
-fn what_makes_no_order_is_none() {
-    for (action, fields) in [
-        ("adopt", "repository=acme"),
-        ("adopt", "repository="),
-        ("adopt", "repository=%22%3E%3Cimg%2Fsrc"),
-        ("canary", "pool=small&entity=a%2Fb%2Fc"),
-        ("canary", "entity=acme"),
-        ("redrive", "queue=nothing"),
-        ("hook", "what=nothing"),
-        ("nothing", "name=small-l0-0"),
-    ] {
-        assert_eq!(
-            Order::read(action, &Fields::read(fields.as_bytes())),
-            None,
-            "{action} {fields}"
-        );
-        is_text(action, &confirm::unread(action, &about()));
-    }
-}
-
-#[test]
-fn an_order_wants_a_reason_and_a_name_where_something_may_be_lost() {
-    let given = |reason: &str, typed: &str| Given {
-        reason: reason.to_owned(),
-        typed: typed.to_owned(),
-        ..Given::default()
-    };
-    let plain = order("delete", "name=small-l0-0");
-    let force = order("force", "name=small-l0-0");
-    assert!(given("old image", "").check(&plain).is_ok());
-    assert!(given(" old ", "").check(&plain).is_err());
-    assert!(given("fives", "").check(&plain).is_ok());
-    assert!(given("four", "").check(&plain).is_err());
-    for action in ["force", "kill", "bypass"] {
-        let grave = order(action, "name=small-l0-0");
-        for (typed, is_right) in [
-            ("small-l0-0", true),
-            (" small-l0-0 ", true),
-            ("small-l0-1", false),
-            ("small-l0", false),
-            ("small-l0-0-1", false),
-            ("SMALL-L0-0", false),
-            ("", false),
-        ] {
-            assert_eq!(
-                given("old image", typed).check(&grave).is_ok(),
-                is_right,
-                "{action} {typed:?}"
-            );
-        }
-    }
-    assert!(given("old", "small-l0-0").check(&force).is_err());
-}
-
-#[test]
-fn a_pause_may_have_an_end_and_nothing_else_has_one() {
-    let given = |length: &str| Given { length: length.to_owned(), ..filled() };
-    let pause = order("pause", "what=launches");
-    for (length, seconds) in [("", None), (" 2h ", Some(7_200)), ("30d", Some(2_592_000))] {
-        assert!(given(length).check(&pause).is_ok(), "{length}");
-        let request = given(length).request(&pause, None).expect("a request");
-        assert_eq!(request["for_seconds"].as_u64(), seconds, "{length}");
-    }
-    for length in ["59s", "31d", "soon"] {
-        assert!(given(length).check(&pause).is_err(), "{length}");
-    }
-    let resume = order("resume", "what=launches");
-    let request = given("2h").request(&resume, None).expect("a request");
-    assert!(given("2h").check(&resume).is_ok() && request["for_seconds"].is_null(), "{request}");
-}
-
-fn filled() -> Given {
-    Given { reason: "moving subnets".to_owned(), ..Given::default() }
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Response;
 use muster_cli::failure::Failure;
+use muster_cli::orders::Order;
+use muster_cli::orders::plan::Plan;
 use muster_cli::ui::assets::{self, Asset};
 use muster_cli::ui::confirm::{self, Given};
 use muster_cli::ui::done::{self, Done};
@@ -13,9 +15,7 @@ use muster_cli::ui::door::PageRequest;
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::go::{self, Way};
 use muster_cli::ui::memory::Question;
-use muster_cli::ui::order::Order;
 use muster_cli::ui::page::Page;
-use muster_cli::ui::plan::Plan;
 use muster_cli::ui::{frame, render};
 use muster_cli::views::costs::csv;
 use tokio::time::timeout;
@@ -147,7 +147,10 @@ pub(super) async fn submit_order(ui: &Arc<Ui>, order: &Order, form: &Fields) -> 
     };
     ui.memory().expire(now());
     match outcome.and_then(|answer| done::of(order, answer, now())) {
-        Ok(Done::At(page)) => to(ui, &page.address()),
+        Ok(Done::At(page, sentences)) => {
+            ui.memory().tell(&page, sentences, now());
+            to(ui, &page.address())
+        }
         Ok(Done::Said(said)) => html(ui, 200, &done::page(order, &said, &ui.about)),
         Err(failure) => html(ui, 409, &confirm::refused(order, &failure, &ui.about)),
     }
@@ -155,16 +158,15 @@ pub(super) async fn submit_order(ui: &Arc<Ui>, order: &Order, form: &Fields) -> 
 
 /// Returns what an order would do, from its dry run.
 async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<Plan, Failure> {
-    let dry_run = order.request("a dry run", ui.by.as_deref(), true);
-    let first = match &order.shown_first() {
-        Some(question) => Some(ui.find(question).await?),
+    let found = match order.lookup() {
+        Some(lookup) => Some(ui.find(&lookup.question()).await?),
         None => None,
     };
-    let would = match dry_run {
+    let would = match order.dry_run(ui.by.as_deref()) {
         Some(request) => Some(ui.ask(&request).await?),
         None => None,
     };
-    Plan::read(order, first, would)
+    Plan::read(order, found, would)
 }
 
 /// Gives the browser its cookie. No other page learns the address with the secret.
