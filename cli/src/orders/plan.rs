@@ -4,6 +4,7 @@ use muster_api::answers::{
     AppliedPools, DeleteDryRun, OrderedCanary, Overview, PoolStatus, ShownGithub, ShownInstance,
 };
 use muster_api::{To, VERSION};
+use muster_domain::ids::PoolName;
 use serde_json::{Value, json};
 
 use super::{DeleteFlags, Hook, Order, Switched};
@@ -208,8 +209,7 @@ fn still_paused(what: &Switched, to: To, overview: &Overview) -> Option<String> 
             Some("Launches of the whole stack stay off: muster resume launches.".to_owned())
         }
         (Switched::Launches, To::On) if !overview.switches.pools.is_empty() => {
-            let pools: Vec<&str> =
-                overview.switches.pools.keys().map(|name| name.as_str()).collect();
+            let pools: Vec<&str> = overview.switches.pools.keys().map(PoolName::as_str).collect();
             let pools = pools.join(" ");
             Some(format!("These pools stay paused: muster resume {pools}."))
         }
