@@ -1,6 +1,6 @@
 //! `muster`, the operator's command, without its clients: it turns arguments into requests, and
 //! answers into text. It decides what to show and what to ask the user, and reaches AWS, GitHub and
-//! the user only through [`session::World`].
+//! the user only through [`world::World`].
 
 pub mod alarms;
 pub mod app;
@@ -25,4 +25,5 @@ pub mod table;
 pub mod ui;
 pub mod views;
 pub mod words;
+pub mod world;
 pub mod xml;

@@ -3,6 +3,7 @@
 mod alarms;
 mod audit;
 mod backlog;
+mod batch;
 mod canary;
 mod dead_letters;
 mod doctor;
@@ -17,6 +18,7 @@ mod report;
 mod setup;
 mod shell;
 mod simulate;
+mod stack;
 mod teardown;
 mod ui;
 mod upgrade;
@@ -31,13 +33,12 @@ use muster_api::{JobsRequest, ListRequest, MIN_REASON, Request, To, VERSION, is_
 use muster_domain::ids::{Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::pool_file::Problem;
-use muster_domain::time::{Seconds, Time};
+use muster_domain::time::Time;
 use muster_sigv4::Call;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::app::door::{BrowserRequest, Reply};
 use crate::args::{Attribution, Command, Doctor, Listing, Muster};
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
@@ -45,104 +46,8 @@ use crate::lists::Pages;
 use crate::name::of_runner;
 use crate::orders::Order;
 use crate::page::Screen;
-use crate::ui::Serving;
 use crate::views::{self, told};
-
-/// Everything a command can reach: AWS, GitHub, the terminal.
-#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
-pub trait World {
-    /// Returns the admin function's answer to a request.
-    async fn admin(&mut self, request: &Value) -> Result<Value, Failure>;
-    /// Makes calls to AWS's services concurrently. Returns their answers in the order of the calls.
-    async fn aws(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure>;
-    /// Returns an object's content, unparsed.
-    async fn object(&mut self, call: Call) -> Result<Vec<u8>, Failure>;
-    /// Returns the name of the stack that is queried.
-    async fn stack(&mut self) -> Result<String, Failure>;
-    /// Switches to the region's only other stack if the stack does not exist. Otherwise fails with the list of stacks.
-    async fn other_stack(&mut self) -> Result<(), Failure>;
-    /// Returns GitHub's answer to a GET, or `None` for a 404. The operator's token is sent along,
-    /// so `address` must be at the stack's GitHub.
-    async fn github(&mut self, address: &str) -> Result<Option<Value>, Failure>;
-    /// Returns the GitHub host that the operator usually works with: `GH_HOST`, else github.com.
-    fn usual_github(&self) -> String;
-    /// Returns a file's text.
-    fn read_file(&mut self, path: &str) -> Result<String, Failure>;
-    /// Returns whether stdin is a terminal.
-    fn is_attended(&self) -> bool;
-    /// Writes text to stderr. Removes everything that a terminal would interpret.
-    fn say(&mut self, text: &str);
-    /// Writes a page to stderr, with its colours.
-    fn show(&mut self, page: &str);
-    /// Writes interim results to stdout.
-    fn print(&mut self, text: &str);
-    /// Replaces the text that was shown last. For a terminal only.
-    fn redraw(&mut self, text: &str);
-    /// Returns the maximum number of lines of that text.
-    fn height(&self) -> u16;
-    /// Waits. Returns false if the user stopped the wait.
-    async fn wait(&mut self, time: Seconds) -> bool;
-    /// Makes the first Ctrl-C from now on end the current or next wait, and the second one the command.
-    async fn hold(&mut self);
-    /// Prompts for yes or no.
-    fn confirm(&mut self, question: &str) -> Result<bool, Failure>;
-    /// Prompts for a line.
-    fn ask(&mut self, question: &str) -> Result<String, Failure>;
-    /// Prompts for a line; Enter accepts the default.
-    fn offer(&mut self, question: &str, usual: &str) -> Result<String, Failure>;
-    /// Opens a text in the user's editor. Returns `None` if it was not saved.
-    fn edit(&mut self, text: &str) -> Result<Option<String>, Failure>;
-    /// Returns the current time.
-    fn now(&self) -> Time;
-    /// Returns the stack's region.
-    fn region(&self) -> String;
-    /// Returns whether a file exists.
-    fn exists(&mut self, path: &str) -> bool;
-    /// Starts a program in a folder, for the same account and region.
-    fn start(&mut self, program: &str, line: &[String], folder: &str) -> Result<(), Failure>;
-    /// Replaces this process with a program, for the same account and region. Returns only if that fails.
-    fn hand_over(&mut self, program: &str, line: &[String]) -> Failure;
-    /// Returns how the program ended, or `None` while it runs.
-    fn ended(&mut self) -> Result<Option<Ended>, Failure>;
-    /// Sets the name of the current step, which is printed if the user stops the command.
-    fn stage(&mut self, name: &'static str);
-    /// Opens a page on the loopback interface. Returns its port.
-    async fn listen(&mut self) -> Result<u16, Failure>;
-    /// Waits for the next request to that page, or for a line from the user if `typed` is set.
-    async fn visit(&mut self, typed: bool, time: Seconds) -> Result<Visit, Failure>;
-    /// Answers the last request.
-    async fn reply(&mut self, reply: Reply);
-    /// Closes the page. Later requests are refused.
-    fn close(&mut self);
-    /// Serves pages until the user stops it, or an hour after the last request.
-    async fn serve(&mut self, serving: Serving) -> Result<(), Failure>;
-    /// Opens a public address in the operator's browser. Returns false if there is none.
-    fn browse(&mut self, address: &str) -> bool;
-    /// Opens an address that contains a secret, hidden from the machine's other users. Returns
-    /// false if there is no browser.
-    fn browse_privately(&mut self, address: &str) -> bool;
-    /// Returns random bytes that cannot be guessed.
-    fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure>;
-}
-
-/// A program that ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub is_good: bool,
-    /// Its output on stdout and stderr.
-    pub said: String,
-}
-
-/// A request to the local page, or a line typed at the terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Visit {
-    /// A request from a browser or from any other program.
-    Asked(BrowserRequest),
-    /// A line from the user.
-    Typed(String),
-    /// The time limit passed.
-    Nobody,
-}
+use crate::world::{Cloud, Console, World};
 
 /// Runs a command. Returns the text for stdout.
 ///
@@ -250,7 +155,26 @@ pub fn judged(answer: Value) -> Result<Value, Failure> {
     }
 }
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud> Session<'_, W> {
+    /// Queries an instance. A runner's name is not an instance name, and only the function can map it to its instance.
+    async fn of_instance(
+        &mut self,
+        name: &str,
+        request: impl Fn(String) -> Value,
+    ) -> Result<Value, Failure> {
+        let refused = match self.answer(&request(name.to_owned())).await {
+            Err(Failure::Refused { code, message, problems }) if code == "not_found" => {
+                Failure::Refused { code, message, problems }
+            }
+            answer => return answer,
+        };
+        let Some(instance) = of_runner(name) else { return Err(refused) };
+        match self.answer(&request(instance.to_owned())).await {
+            Err(Failure::Refused { code, .. }) if code == "not_found" => Err(refused),
+            answer => answer,
+        }
+    }
+
     /// Calls the function. A refusal is a failure.
     async fn answer(&mut self, request: &Value) -> Result<Value, Failure> {
         judged(self.world.admin(&versioned(request)).await?)
@@ -261,6 +185,16 @@ impl<W: World> Session<'_, W> {
         self.world.aws(vec![call]).await?.pop().unwrap_or(Ok(Value::Null))
     }
 
+    async fn asked<T: DeserializeOwned>(
+        &mut self,
+        what: &'static str,
+        request: Request,
+    ) -> Result<T, Failure> {
+        parsed(what, self.answer(&json!(request)).await?)
+    }
+}
+
+impl<W: Cloud + Console> Session<'_, W> {
     /// Returns the answer as JSON for programs, or as a page.
     async fn shown<T: DeserializeOwned>(
         &mut self,
@@ -297,14 +231,6 @@ impl<W: World> Session<'_, W> {
             return Ok(pretty(&answer));
         }
         Ok(page(&parsed(what, answer)?, self.world.now(), self.screen))
-    }
-
-    async fn asked<T: DeserializeOwned>(
-        &mut self,
-        what: &'static str,
-        request: Request,
-    ) -> Result<T, Failure> {
-        parsed(what, self.answer(&json!(request)).await?)
     }
 
     async fn status(&mut self) -> Result<String, Failure> {
@@ -419,25 +345,6 @@ impl<W: World> Session<'_, W> {
     async fn show_instance(&mut self, name: &str) -> Result<Value, Failure> {
         let name = self.instance(name).await?;
         self.of_instance(&name, |name| json!(Request::Show { name, github: false })).await
-    }
-
-    /// Queries an instance. A runner's name is not an instance name, and only the function can map it to its instance.
-    async fn of_instance(
-        &mut self,
-        name: &str,
-        request: impl Fn(String) -> Value,
-    ) -> Result<Value, Failure> {
-        let refused = match self.answer(&request(name.to_owned())).await {
-            Err(Failure::Refused { code, message, problems }) if code == "not_found" => {
-                Failure::Refused { code, message, problems }
-            }
-            answer => return answer,
-        };
-        let Some(instance) = of_runner(name) else { return Err(refused) };
-        match self.answer(&request(instance.to_owned())).await {
-            Err(Failure::Refused { code, .. }) if code == "not_found" => Err(refused),
-            answer => answer,
-        }
     }
 
     /// Prompts until the reason is long enough.

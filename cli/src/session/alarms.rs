@@ -4,20 +4,23 @@ use muster_domain::time::Time;
 use muster_sigv4::Call;
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty};
+use super::batch::Batch;
+use super::{Session, pretty};
 use crate::alarms::{Alarm, AlarmState};
 use crate::failure::Failure;
 use crate::handbook;
 use crate::views::alarms;
+use crate::world::{Cloud, Console};
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn alarms(&mut self, name: Option<&str>) -> Result<String, Failure> {
         let mut stack = self.world.stack().await?;
-        let mut found = self.described(&stack).await?;
+        let batch = Batch::default();
+        let mut found = self.together(&batch, described(&batch, &stack)).await??;
         if found.is_empty() {
             self.world.other_stack().await?;
             stack = self.world.stack().await?;
-            found = self.described(&stack).await?;
+            found = self.together(&batch, described(&batch, &stack)).await??;
         }
         let own = |alarm: &Value| of_stack(alarm, &stack);
         if let Some(name) = name {
@@ -42,25 +45,28 @@ impl<W: World> Session<'_, W> {
         let all: Vec<Alarm> = found.iter().filter_map(own).collect();
         Ok(alarms::list(&all, &stack, self.world.now(), self.screen))
     }
+}
 
-    /// Returns the stack's alarms from AWS. Another stack's name may begin with this one's.
-    pub(super) async fn described(&mut self, stack: &str) -> Result<Vec<Value>, Failure> {
-        let mut found = Vec::new();
-        let mut token = Value::Null;
-        loop {
-            let mut body = json!({ "AlarmNamePrefix": format!("{stack}-"), "MaxRecords": 100 });
-            if !token.is_null() {
-                body["NextToken"] = token;
-            }
-            let target = "GraniteServiceVersion20100801.DescribeAlarms";
-            let mut answer = self.call(Call::json("monitoring", target, &body)).await?;
-            if let Value::Array(all) = answer["MetricAlarms"].take() {
-                found.extend(all.into_iter().filter(|alarm| of_stack(alarm, stack).is_some()));
-            }
-            token = answer["NextToken"].take();
-            if token.is_null() {
-                return Ok(found);
-            }
+/// Returns the stack's alarms from AWS. Another stack's name may begin with this one's.
+///
+/// # Errors
+/// Fails when CloudWatch does not answer.
+pub(super) async fn described(batch: &Batch, stack: &str) -> Result<Vec<Value>, Failure> {
+    let mut found = Vec::new();
+    let mut token = Value::Null;
+    loop {
+        let mut body = json!({ "AlarmNamePrefix": format!("{stack}-"), "MaxRecords": 100 });
+        if !token.is_null() {
+            body["NextToken"] = token;
+        }
+        let target = "GraniteServiceVersion20100801.DescribeAlarms";
+        let mut answer = batch.ask(Call::json("monitoring", target, &body)).await?;
+        if let Value::Array(all) = answer["MetricAlarms"].take() {
+            found.extend(all.into_iter().filter(|alarm| of_stack(alarm, stack).is_some()));
+        }
+        token = answer["NextToken"].take();
+        if token.is_null() {
+            return Ok(found);
         }
     }
 }

@@ -6,16 +6,17 @@ use muster_domain::audit::Audit;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty};
+use super::{Session, pretty};
 use crate::failure::{Failure, parsed};
 use crate::views;
+use crate::world::{Cloud, Console};
 
 /// Maximum number of lines in one answer.
 const LIMIT: u32 = 1_000;
 /// Maximum number of pages; for more, use a shorter `--since`.
 const MAX_PAGES: usize = 20;
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn audit(
         &mut self,
         name: Option<&str>,

@@ -8,7 +8,7 @@ use muster_domain::instance::{Phase, RunnerState, State};
 use muster_domain::time::Seconds;
 use serde_json::json;
 
-use super::{Session, World, pretty};
+use super::{Session, pretty};
 use crate::args::Canary;
 use crate::doctor::canary::report::{End, Report, Watched};
 use crate::doctor::canary::{Course, Shown, Step, course, findings, settled};
@@ -16,6 +16,7 @@ use crate::doctor::has_errors;
 use crate::failure::{Failure, parsed};
 use crate::orders::{Details, Order};
 use crate::views::canary as views;
+use crate::world::{Cloud, Console};
 
 /// How often its record is read.
 const EVERY: Seconds = Seconds(2);
@@ -26,7 +27,7 @@ const ENDS: Seconds = Seconds(300);
 /// The reason in the audit trail.
 const REASON: &str = "the canary has finished";
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn canary(&mut self, order: &Canary) -> Result<String, Failure> {
         let canary = Order::Canary { pool: order.pool.clone(), entity: order.entity.clone() };
         let plan = self.plan(&canary, order.by.as_deref(), None).await?;

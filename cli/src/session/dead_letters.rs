@@ -3,21 +3,22 @@
 use muster_sigv4::Call;
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty};
+use super::{Session, pretty};
 use crate::args::{Attribution, DeadLetters};
 use crate::failure::Failure;
 use crate::orders::Order;
 use crate::orders::plan::Plan;
 use crate::queues::{self, Services};
 use crate::views::dead_letters::{self, Queue};
+use crate::world::{Cloud, Console};
 
-impl<W: World> Services for Session<'_, W> {
+impl<W: Cloud> Services for Session<'_, W> {
     async fn calls(&mut self, calls: Vec<Call>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         self.world.aws(calls).await
     }
 }
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn dead_letters(&mut self, order: &DeadLetters) -> Result<String, Failure> {
         let stack = self.world.stack().await?;
         let mut urls = queues::urls(self, &stack).await?;

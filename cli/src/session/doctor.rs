@@ -5,6 +5,7 @@ mod drift;
 mod machines;
 pub(super) mod network;
 
+use futures_util::future::join_all;
 use muster_api::answers::{ShownPools, StackStatus};
 use muster_api::{PoolsRequest, Request};
 use muster_domain::pool::Pool;
@@ -12,9 +13,12 @@ use muster_domain::pool_file::{self, Answers};
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::{Call, encoded};
 use serde_json::{Value, json};
+use tokio::join;
 
-use super::alarms::{of_stack, time};
-use super::{Session, World, pretty};
+use super::alarms::{described, of_stack, time};
+use super::backlog::with_errors;
+use super::batch::Batch;
+use super::{Session, pretty};
 use crate::args::Dead;
 use crate::doctor::backlog::Backlog;
 use crate::doctor::facts::network::Given;
@@ -23,14 +27,12 @@ use crate::doctor::stack::{FUNCTIONS, topics};
 use crate::doctor::{Fact, Facts, Unknown, checks, has_errors};
 use crate::failure::{Failure, parsed};
 use crate::views;
+use crate::world::{Cloud, Console};
 
 /// Period in which to look for the last sweep.
 const SWEEPS: Seconds = Seconds(3600);
 
-/// An answer, or why it is missing.
-type Answer = Result<Value, Failure>;
-
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn doctor(&mut self, deep: bool) -> Result<String, Failure> {
         let mut facts = self.facts().await?;
         if let Some(running) = facts.running.as_mut().filter(|_| deep) {
@@ -59,33 +61,28 @@ impl<W: World> Session<'_, W> {
             Some(Err(unknown)) => Err(unknown.clone()),
             None => Ok(Vec::new()),
         };
-        let stack = self.world.stack().await?;
-        let describe = [
-            ("Action", "DescribeStacks"),
-            ("Version", "2010-05-15"),
-            ("StackName", stack.as_str()),
-        ];
-        let mut calls = vec![Call::query("cloudformation", &describe)];
-        calls.extend(account::calls());
-        if status.is_some() {
-            calls.extend(of_functions(&stack));
-            calls.extend(of_reserves(&stack));
-            calls.push(Call::json(
-                "events",
-                "AWSEvents.ListRules",
-                &json!({ "NamePrefix": format!("{stack}-") }),
-            ));
-            calls.extend(of_mappings(&stack));
-            calls.push(of_sweeps(&stack, self.world.now()));
-        }
-        let mut answers = self.asked_of_aws(calls).await?.into_iter();
-        let deployed = deployed(next(&mut answers));
-        let account = account::read(&mut answers);
-        let running = match status {
-            Some(status) => Some(self.running(&stack, (status, pools), &deployed, answers).await?),
-            None => None,
+        let (stack, now) = (self.world.stack().await?, self.world.now());
+        let batch = Batch::default();
+        let facts = async {
+            let by_name = async {
+                match &status {
+                    Some(_) => Some(ByName::facts(&batch, &stack, now).await),
+                    None => None,
+                }
+            };
+            let (deployed, account, by_name) =
+                join!(deployed(&batch, &stack), account::facts(&batch), by_name);
+            let running = match (status, by_name) {
+                (Some(status), Some(by_name)) => {
+                    let described = known(&deployed);
+                    Some(running(&batch, &stack, now, (status, pools), described, by_name).await)
+                }
+                _ => None,
+            };
+            (account, deployed, running)
         };
-        let (region, now) = (self.world.region(), self.world.now());
+        let (account, deployed, running) = self.together(&batch, facts).await?;
+        let region = self.world.region();
         Ok(Facts { stack, region, now, account, deployed, running })
     }
 
@@ -124,164 +121,160 @@ impl<W: World> Session<'_, W> {
             Err(failure) => Ok(Err(failure.into())),
         }
     }
+}
 
-    /// Gathers the facts of a deployed stack. `answers`: of the calls that need only the stack's
-    /// name.
-    async fn running(
-        &mut self,
-        stack: &str,
-        (status, pools): (Fact<StackStatus>, Fact<Vec<Pool>>),
-        deployed: &Fact<Option<Deployed>>,
-        mut answers: impl Iterator<Item = Answer>,
-    ) -> Result<Running, Failure> {
-        let functions = FUNCTIONS.map(|name| (name, function(next(&mut answers)))).into();
-        let reserved = FUNCTIONS.map(|name| reserved(name, next(&mut answers)));
-        let reserved = reserved.into_iter().collect();
-        let rules = fact(next(&mut answers), |answer| rules(&answer));
-        let mappings = mappings([next(&mut answers), next(&mut answers)]);
-        let swept_at = fact(next(&mut answers), |answer| last_sweep(&answer));
-        let alarms = match self.described(stack).await {
-            Ok(all) => Ok(all.iter().filter_map(|alarm| heard(alarm, stack)).collect()),
-            Err(failure @ Failure::NoCredentials { .. }) => return Err(failure),
-            Err(failure) => Err(failure.into()),
-        };
-        let queues = queues(deployed);
-        let topics = topics(&alarms);
-        let work = work_queues(deployed);
-        let mut calls: Vec<Call> = queues.iter().flatten().map(|url| of_queue(url)).collect();
-        calls.extend(work.iter().flatten().map(|(_, url)| of_queue(url)));
-        calls.extend(topics.iter().map(|topic| of_topic(topic)));
-        let given = known(deployed).map(Given::read);
-        calls.extend(given.iter().flat_map(|given| network::calls(given, stack)));
-        let wanted = known(deployed)
-            .and_then(|deployed| Ok((deployed, pools.as_ref().map_err(Clone::clone)?)));
-        calls.extend(wanted.iter().flat_map(|(deployed, pools)| machines::calls(deployed, pools)));
-        let mut answers = self.asked_of_aws(calls).await?.into_iter();
-        let dead_letters = queues.and_then(|urls| {
-            let counts: Vec<Fact<u64>> =
-                urls.iter().map(|_| fact(next(&mut answers), |answer| messages(&answer))).collect();
-            counts.into_iter().sum()
-        });
-        let backlogs = work.and_then(|queues| {
-            let read = |(queue, _): &(Dead, String)| {
-                fact(next(&mut answers), |answer| Backlog::read(*queue, &answer))
-            };
-            let counted: Vec<Fact<Backlog>> = queues.iter().map(read).collect();
-            counted.into_iter().collect::<Fact<Vec<_>>>()
-        });
-        // Reads every answer, also after one that failed: answers are matched by their order.
-        let subscriptions: Vec<Fact<Vec<Subscription>>> = topics
-            .iter()
-            .map(|_| fact(next(&mut answers), |answer| Subscription::read(&answer)))
-            .collect();
-        let subscriptions: Fact<Vec<_>> = subscriptions.into_iter().collect();
-        let subscriptions = subscriptions.map(|all| all.into_iter().flatten().collect());
-        let network = given.map(|given| network::read(given, &mut answers));
-        let machines = match wanted {
-            Ok((_, pools)) => {
-                let mut machines = machines::read(&mut answers);
-                self.look_up_images(&mut machines, pools, stack).await?;
-                machines
-            }
-            Err(unknown) => machines::unknown(&unknown),
-        };
-        let backlogs = match backlogs {
-            Ok(all) => self.with_errors(stack, all).await.map_err(Unknown::from),
-            unknown => unknown,
-        };
-        Ok(Running {
-            status,
-            pools,
+/// Facts of a deployed stack that only its name is needed for.
+struct ByName {
+    functions: Vec<(&'static str, Fact<Option<Function>>)>,
+    reserved: Fact<Vec<(&'static str, Option<u64>)>>,
+    rules: Fact<Vec<(String, bool)>>,
+    mappings: Fact<Vec<Mapping>>,
+    swept_at: Fact<Option<Time>>,
+    alarms: Fact<Vec<Heard>>,
+}
+
+impl ByName {
+    async fn facts(batch: &Batch, stack: &str, now: Time) -> Self {
+        let prefix = json!({ "NamePrefix": format!("{stack}-") });
+        let (functions, reserved, rules, mappings, swept_at, alarms) = join!(
+            join_all(
+                FUNCTIONS.map(|name| async move { (name, function(batch, stack, name).await) })
+            ),
+            join_all(FUNCTIONS.map(|name| reserved(batch, stack, name))),
+            batch.fact(Call::json("events", "AWSEvents.ListRules", &prefix), rules),
+            join_all(["scale-up", "reaper"].map(|name| mappings(batch, stack, name))),
+            batch.fact(of_sweeps(stack, now), last_sweep),
+            described(batch, stack),
+        );
+        let alarms = alarms.map_err(Unknown::from);
+        Self {
             functions,
-            drift: None,
-            reserved,
+            reserved: reserved.into_iter().collect(),
             rules,
-            mappings,
-            dead_letters,
-            backlogs,
-            alarms,
-            subscriptions,
+            mappings: mappings.into_iter().collect::<Fact<Vec<_>>>().map(|all| all.concat()),
             swept_at,
-            network,
-            machines,
-        })
-    }
-
-    /// Calls AWS. Fails without valid credentials, because every call would fail.
-    pub(super) async fn asked_of_aws(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>, Failure> {
-        if calls.is_empty() {
-            return Ok(Vec::new());
-        }
-        let answers = self.world.aws(calls).await?;
-        let of_credentials =
-            |answer: &&Answer| matches!(answer, Err(Failure::NoCredentials { .. }));
-        match answers.iter().find(of_credentials) {
-            Some(Err(failure)) => Err(failure.clone()),
-            _ => Ok(answers),
+            alarms: alarms.map(|all| all.iter().filter_map(|one| heard(one, stack)).collect()),
         }
     }
 }
 
-fn next(answers: &mut impl Iterator<Item = Answer>) -> Answer {
-    answers.next().unwrap_or(Ok(Value::Null))
+/// Gathers the facts of a deployed stack.
+async fn running(
+    batch: &Batch,
+    stack: &str,
+    now: Time,
+    (status, pools): (Fact<StackStatus>, Fact<Vec<Pool>>),
+    deployed: Fact<&Deployed>,
+    by_name: ByName,
+) -> Running {
+    let network = async {
+        match deployed.clone() {
+            Ok(deployed) => Ok(network::facts(batch, Given::read(deployed), stack).await),
+            Err(unknown) => Err(unknown),
+        }
+    };
+    let (dead_letters, backlogs, subscriptions, network, machines) = join!(
+        dead_letters(batch, deployed.clone()),
+        backlogs(batch, stack, now, deployed.clone()),
+        join_all(topics(&by_name.alarms).into_iter().map(|topic| subscriptions(batch, topic))),
+        network,
+        machines::facts(batch, deployed.clone(), &pools, stack),
+    );
+    let ByName { functions, reserved, rules, mappings, swept_at, alarms } = by_name;
+    let subscriptions = subscriptions.into_iter().collect::<Fact<Vec<_>>>();
+    Running {
+        status,
+        pools,
+        functions,
+        drift: None,
+        reserved,
+        rules,
+        mappings,
+        dead_letters,
+        backlogs,
+        alarms,
+        subscriptions: subscriptions.map(|all| all.concat()),
+        swept_at,
+        network,
+        machines,
+    }
 }
 
-fn fact<T>(answer: Answer, told: impl FnOnce(Value) -> T) -> Fact<T> {
-    answer.map(told).map_err(Unknown::from)
-}
-
-pub(super) fn deployed(answer: Answer) -> Fact<Option<Deployed>> {
-    match answer {
+pub(super) async fn deployed(batch: &Batch, stack: &str) -> Fact<Option<Deployed>> {
+    let fields = [("Action", "DescribeStacks"), ("Version", "2010-05-15"), ("StackName", stack)];
+    match batch.ask(Call::query("cloudformation", &fields)).await {
         // AWS's code for a stack that does not exist.
         Err(Failure::Service { said, .. }) if said.contains("does not exist") => Ok(None),
-        answer => fact(answer, |answer| Deployed::read(&answer)),
+        answer => Ok(Deployed::read(&answer?)),
     }
 }
 
-fn of_functions(stack: &str) -> impl Iterator<Item = Call> {
-    FUNCTIONS.into_iter().map(move |name| {
-        Call::get("lambda", &format!("/2015-03-31/functions/{stack}-{name}/configuration"))
-    })
-}
-
-fn function(answer: Answer) -> Fact<Option<Function>> {
-    match answer {
+async fn function(batch: &Batch, stack: &str, name: &str) -> Fact<Option<Function>> {
+    let path = format!("/2015-03-31/functions/{stack}-{name}/configuration");
+    match batch.ask(Call::get("lambda", &path)).await {
         Err(failure) if failure.is_missing() => Ok(None),
-        answer => fact(answer, |answer| Some(Function::read(&answer))),
+        answer => Ok(Some(Function::read(&answer?))),
     }
-}
-
-pub(super) fn of_reserves(stack: &str) -> impl Iterator<Item = Call> {
-    FUNCTIONS.into_iter().map(move |name| {
-        Call::get("lambda", &format!("/2019-09-30/functions/{stack}-{name}/concurrency"))
-    })
 }
 
 /// Reads a function's reserved concurrency. If the function does not exist, a different check
 /// reports it.
-pub(super) fn reserved(name: &'static str, answer: Answer) -> Fact<(&'static str, Option<u64>)> {
-    match answer {
+pub(super) async fn reserved(
+    batch: &Batch,
+    stack: &str,
+    name: &'static str,
+) -> Fact<(&'static str, Option<u64>)> {
+    let path = format!("/2019-09-30/functions/{stack}-{name}/concurrency");
+    match batch.ask(Call::get("lambda", &path)).await {
         Err(failure) if failure.is_missing() => Ok((name, None)),
-        answer => fact(answer, |answer| (name, answer["ReservedConcurrentExecutions"].as_u64())),
+        answer => Ok((name, answer?["ReservedConcurrentExecutions"].as_u64())),
     }
+}
+
+async fn mappings(batch: &Batch, stack: &str, name: &str) -> Fact<Vec<Mapping>> {
+    let function = encoded(&format!("{stack}-{name}"));
+    let path = format!("/2015-03-31/event-source-mappings?FunctionName={function}");
+    batch.fact(Call::get("lambda", &path), Mapping::read).await
+}
+
+async fn subscriptions(batch: &Batch, topic: String) -> Fact<Vec<Subscription>> {
+    let version = ("Version", "2010-03-31");
+    let fields = [("Action", "ListSubscriptionsByTopic"), version, ("TopicArn", topic.as_str())];
+    batch.fact(Call::query("sns", &fields), Subscription::read).await
+}
+
+/// Counts the messages of the dead-letter queues.
+async fn dead_letters(batch: &Batch, deployed: Fact<&Deployed>) -> Fact<u64> {
+    let outputs = &deployed?.outputs;
+    let names = ["JobsDeadLettersUrl", "LaunchDeadLettersUrl", "ReapDeadLettersUrl"];
+    let urls = names.iter().filter_map(|name| outputs.get(*name));
+    join_all(urls.map(|url| batch.fact(of_queue(url), messages))).await.into_iter().sum()
+}
+
+/// Counts the messages of the queues that functions read, with the last errors of these functions.
+async fn backlogs(
+    batch: &Batch,
+    stack: &str,
+    now: Time,
+    deployed: Fact<&Deployed>,
+) -> Fact<Vec<Backlog>> {
+    let outputs = &deployed?.outputs;
+    let names = [
+        (Dead::Jobs, "JobsQueueUrl"),
+        (Dead::Launches, "LaunchQueueUrl"),
+        (Dead::Reaps, "ReapQueueUrl"),
+    ];
+    let queues = names.into_iter().filter_map(|(queue, name)| Some((queue, outputs.get(name)?)));
+    let counted = queues
+        .map(|(queue, url)| batch.fact(of_queue(url), move |answer| Backlog::read(queue, answer)));
+    let counted: Fact<Vec<_>> = join_all(counted).await.into_iter().collect();
+    Ok(with_errors(batch, stack, now, counted?).await?)
 }
 
 fn rules(answer: &Value) -> Vec<(String, bool)> {
     let all = answer["Rules"].as_array().into_iter().flatten();
     let name = |one: &Value| one["Name"].as_str().map(str::to_owned);
     all.filter_map(|one| Some((name(one)?, one["State"] != "DISABLED"))).collect()
-}
-
-fn of_mappings(stack: &str) -> impl Iterator<Item = Call> {
-    ["scale-up", "reaper"].into_iter().map(move |name| {
-        let function = encoded(&format!("{stack}-{name}"));
-        Call::get("lambda", &format!("/2015-03-31/event-source-mappings?FunctionName={function}"))
-    })
-}
-
-fn mappings(answers: [Answer; 2]) -> Fact<Vec<Mapping>> {
-    let all = answers.into_iter().map(|answer| fact(answer, |answer| Mapping::read(&answer)));
-    Ok(all.collect::<Fact<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 fn of_sweeps(stack: &str, now: Time) -> Call {
@@ -317,25 +310,6 @@ pub(super) fn known(deployed: &Fact<Option<Deployed>>) -> Fact<&Deployed> {
     }
 }
 
-/// Returns the URLs of the dead-letter queues.
-fn queues(deployed: &Fact<Option<Deployed>>) -> Fact<Vec<String>> {
-    let deployed = known(deployed)?;
-    let names = ["JobsDeadLettersUrl", "LaunchDeadLettersUrl", "ReapDeadLettersUrl"];
-    Ok(names.iter().filter_map(|name| deployed.outputs.get(*name).cloned()).collect())
-}
-
-/// Returns the URLs of the queues that functions read.
-fn work_queues(deployed: &Fact<Option<Deployed>>) -> Fact<Vec<(Dead, String)>> {
-    let deployed = known(deployed)?;
-    let names = [
-        (Dead::Jobs, "JobsQueueUrl"),
-        (Dead::Launches, "LaunchQueueUrl"),
-        (Dead::Reaps, "ReapQueueUrl"),
-    ];
-    let of = |(queue, name): (Dead, &str)| Some((queue, deployed.outputs.get(name)?.clone()));
-    Ok(names.into_iter().filter_map(of).collect())
-}
-
 pub(super) fn of_queue(url: &str) -> Call {
     let names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"];
     let body = json!({ "QueueUrl": url, "AttributeNames": names });
@@ -345,10 +319,4 @@ pub(super) fn of_queue(url: &str) -> Call {
 fn messages(answer: &Value) -> u64 {
     let count = answer.pointer("/Attributes/ApproximateNumberOfMessages").and_then(Value::as_str);
     count.and_then(|count| count.parse().ok()).unwrap_or_default()
-}
-
-fn of_topic(topic: &str) -> Call {
-    let fields =
-        [("Action", "ListSubscriptionsByTopic"), ("Version", "2010-03-31"), ("TopicArn", topic)];
-    Call::query("sns", &fields)
 }

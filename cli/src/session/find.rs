@@ -6,10 +6,11 @@ use muster_domain::ids::JobKey;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Session, World};
+use super::Session;
 use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
 use crate::name::{self, Address, Name};
+use crate::world::Cloud;
 
 /// Number of jobs per page of GitHub: the maximum.
 const JOBS_OF_PAGE: usize = 100;
@@ -22,7 +23,7 @@ pub(super) enum Found {
     Instance(String),
 }
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud> Session<'_, W> {
     pub(super) async fn find(&mut self, text: &str) -> Result<Found, Failure> {
         match name::read(text).map_err(Failure::Usage)? {
             Name::Job(key) => Ok(Found::Jobs(vec![key])),

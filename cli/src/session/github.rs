@@ -5,13 +5,14 @@ use muster_api::answers::{ShownApp, ShownGithub, TestedHook};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
-use super::{Session, Visit, World, pretty};
+use super::{Session, pretty};
 use crate::app::door::{PageOutcome, Reply, SetupPage};
 use crate::app::{Host, Login, Owner, manifest};
 use crate::args::{Attribution, ConnectApp, CreateApp, GitHubCommand, HookOrder, HookWhat, Of};
 use crate::failure::{Failure, parsed};
 use crate::orders::{Hook, Order};
 use crate::views::{github as views, told};
+use crate::world::{Cloud, Console, LocalPage, Visit, Workstation};
 
 /// GitHub's time limit for the manifest flow.
 const OPEN: Seconds = Seconds(3_600);
@@ -22,7 +23,27 @@ const KNOWN: Seconds = Seconds(60);
 /// Time between two checks of what the user does at GitHub.
 const LOOKS: Seconds = Seconds(5);
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud> Session<'_, W> {
+    /// Returns the host of the stack's GitHub: that of its App, or the operator's usual one while GitHub does not say. The
+    /// operator's token goes to no other host.
+    pub(super) async fn github_host(&mut self) -> String {
+        if let Some(host) = &self.github {
+            return host.clone();
+        }
+        let app = self.github_now().await.ok().and_then(|now| now.app);
+        let host = app.and_then(|app| Some(app.html_url.split('/').nth(2)?.to_owned()));
+        let host =
+            host.filter(|host| !host.is_empty()).unwrap_or_else(|| self.world.usual_github());
+        self.github.insert(host).clone()
+    }
+
+    async fn github_now(&mut self) -> Result<ShownGithub, Failure> {
+        let answer = self.answer(&json!({ "action": "github" })).await?;
+        parsed("github", answer)
+    }
+}
+
+impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     pub(super) async fn github(
         &mut self,
         by: Option<String>,
@@ -54,24 +75,6 @@ impl<W: World> Session<'_, W> {
             return Ok(pretty(&answer));
         }
         Ok(views::page(&parsed("github", answer)?, self.screen))
-    }
-
-    async fn github_now(&mut self) -> Result<ShownGithub, Failure> {
-        let answer = self.answer(&json!({ "action": "github" })).await?;
-        parsed("github", answer)
-    }
-
-    /// Returns the host of the stack's GitHub: that of its App, or the operator's usual one while GitHub does not say. The
-    /// operator's token goes to no other host.
-    pub(super) async fn github_host(&mut self) -> String {
-        if let Some(host) = &self.github {
-            return host.clone();
-        }
-        let app = self.github_now().await.ok().and_then(|now| now.app);
-        let host = app.and_then(|app| Some(app.html_url.split('/').nth(2)?.to_owned()));
-        let host =
-            host.filter(|host| !host.is_empty()).unwrap_or_else(|| self.world.usual_github());
-        self.github.insert(host).clone()
     }
 
     pub(super) async fn github_create(

@@ -9,13 +9,14 @@ use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use serde_json::{Value, json};
 
+use super::Session;
 use super::find::Found;
-use super::{Session, World};
 use crate::args::Logs;
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
 use crate::sources::Source;
 use crate::views::logs::{self, Line};
+use crate::world::{Cloud, Console};
 
 /// How often new lines are requested. CloudWatch allows a few calls per second.
 const EVERY: Seconds = Seconds(3);
@@ -75,7 +76,7 @@ impl LogReader {
     }
 }
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn logs(&mut self, order: &Logs) -> Result<String, Failure> {
         if let (Some(name), true) = (order.what.as_deref(), order.machine) {
             return self.machine_log(name).await;

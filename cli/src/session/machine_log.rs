@@ -7,14 +7,15 @@ use muster_domain::instance::{Instance, State};
 use muster_sigv4::{Call, encoded};
 use serde_json::json;
 
-use super::{Session, World};
+use super::Session;
 use crate::failure::{Failure, parsed};
 use crate::views::machine_log;
+use crate::world::Cloud;
 
 /// The stack output that contains the prefix of the logs, without the instance ID.
 pub(super) const PREFIX: &str = "MachineLogsPrefix";
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud> Session<'_, W> {
     pub(super) async fn machine_log(&mut self, name: &str) -> Result<String, Failure> {
         let (machine, instance) = self.machine_of(name).await?;
         let stack = self.world.stack().await?;

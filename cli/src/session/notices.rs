@@ -4,9 +4,10 @@ use muster_domain::time::Seconds;
 use muster_sigv4::Call;
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty};
+use super::{Session, pretty};
 use crate::args::{Form, NoticesCommand};
 use crate::failure::Failure;
+use crate::world::{Cloud, Console, Workstation};
 
 /// Secrets Manager's error for a secret that does not exist.
 const NONE: &str = "ResourceNotFoundException";
@@ -27,7 +28,20 @@ pub(super) fn name(stack: &str) -> String {
     format!("{stack}/notices")
 }
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud> Session<'_, W> {
+    /// Deletes the address. Returns false if there was none.
+    pub(super) async fn notices_off(&mut self, stack: &str) -> Result<bool, Failure> {
+        // Delete at once: during a recovery window, a new secret could not be created under the name.
+        let delete = json!({ "SecretId": name(stack), "ForceDeleteWithoutRecovery": true });
+        match self.call(secrets("DeleteSecret", &delete)).await {
+            Ok(_) => Ok(true),
+            Err(failure) if is_none(&failure) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+impl<W: Cloud + Console + Workstation> Session<'_, W> {
     pub(super) async fn notices(
         &mut self,
         command: Option<NoticesCommand>,
@@ -140,17 +154,6 @@ impl<W: World> Session<'_, W> {
             "✓ {host} will get a test notification and all current problems within five minutes. \
             If it rejects them, muster status shows why.\n"
         ))
-    }
-
-    /// Deletes the address. Returns false if there was none.
-    pub(super) async fn notices_off(&mut self, stack: &str) -> Result<bool, Failure> {
-        // Delete at once: during a recovery window, a new secret could not be created under the name.
-        let delete = json!({ "SecretId": name(stack), "ForceDeleteWithoutRecovery": true });
-        match self.call(secrets("DeleteSecret", &delete)).await {
-            Ok(_) => Ok(true),
-            Err(failure) if is_none(&failure) => Ok(false),
-            Err(failure) => Err(failure),
-        }
     }
 }
 

@@ -5,15 +5,16 @@ use muster_api::answers::ShownInstance;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty};
+use super::{Session, pretty};
 use crate::args::{Attribution, Delete, Switch};
 use crate::failure::{Failure, parsed};
 use crate::orders::outcome::Outcome;
 use crate::orders::plan::Plan;
 use crate::orders::{DeleteFlags, Details, Lookup, Order, Reason, Risk, Switched};
 use crate::queues;
+use crate::world::{Cloud, Console};
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn delete(&mut self, delete: &Delete) -> Result<String, Failure> {
         let found = self.show_instance(&delete.name).await?;
         let shown: ShownInstance = parsed("show", found.clone())?;

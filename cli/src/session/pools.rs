@@ -6,15 +6,16 @@ use muster_domain::causes::with_causes;
 use muster_domain::pool_file::{self, Answers, Problem};
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty};
+use super::{Session, pretty};
 use crate::args::{Attribution, Pools};
 use crate::failure::{Failure, parsed};
 use crate::orders::Order;
 use crate::orders::plan::Plan;
 use crate::views;
 use crate::words::count;
+use crate::world::{Cloud, Console, Workstation};
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console + Workstation> Session<'_, W> {
     pub(super) async fn pools(&mut self, command: Option<Pools>) -> Result<String, Failure> {
         match command.unwrap_or(Pools::Show) {
             Pools::Show => self.pools_show().await,

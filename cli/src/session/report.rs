@@ -4,16 +4,17 @@ use muster_domain::time::Time;
 use muster_domain::usage::Date;
 use serde_json::Value;
 
-use super::{Session, World};
+use super::Session;
 use crate::args::Report;
 use crate::failure::Failure;
 use crate::ui::frame::About;
 use crate::ui::memory::{Asked, Memory};
 use crate::ui::report;
+use crate::world::{Cloud, Console};
 
 const DAY: i64 = 86_400_000;
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn report(&mut self, order: &Report) -> Result<String, Failure> {
         let now = self.world.now();
         let days = days(order.since.day(now), now);

@@ -2,10 +2,11 @@
 
 use muster_domain::instance::State;
 
-use super::{Session, World};
+use super::Session;
 use crate::failure::Failure;
+use crate::world::{Cloud, Console, Workstation};
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console + Workstation> Session<'_, W> {
     pub(super) async fn shell(&mut self, name: &str, print: bool) -> Result<String, Failure> {
         let (machine, instance) = self.machine_of(name).await?;
         if instance.is_some_and(|one| one.state() == State::Deleted) {

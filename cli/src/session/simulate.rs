@@ -8,18 +8,19 @@ use muster_domain::pool_file::{PoolFile, Problem};
 use muster_domain::usage::Line;
 use serde_json::{Value, json};
 
-use super::{Session, World, pretty};
+use super::{Session, pretty};
 use crate::args::{Simulate, Since};
 use crate::failure::Failure;
 use crate::money::thousands;
 use crate::simulate::{SimulationInput, owner, read_file};
 use crate::views;
 use crate::words::count;
+use crate::world::{Cloud, Console, Workstation};
 
 /// Number of lines to read before the first progress message.
 const IN_SILENCE: usize = 5_000;
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console + Workstation> Session<'_, W> {
     pub(super) async fn simulate(&mut self, order: Simulate) -> Result<String, Failure> {
         let Simulate { since, lines, pools, trial, pool, seed } = order;
         // Reject invalid YAML before anything is read.

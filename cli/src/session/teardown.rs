@@ -7,17 +7,18 @@ use muster_domain::switches::SwitchedOff;
 use muster_sigv4::Call;
 use serde_json::json;
 
+use super::Session;
 use super::machine_log::PREFIX as MACHINE_LOGS;
-use super::{Session, World};
 use crate::args::Teardown;
 use crate::failure::{Failure, parsed};
 use crate::setup::stack::{Stack, call, cause};
 use crate::views::setup as views;
+use crate::world::{Cloud, Console};
 
 /// The reason in the audit trail, which outlives the stack.
 const REASON: &str = "teardown of the stack";
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn teardown(&mut self, order: &Teardown) -> Result<String, Failure> {
         self.world.stage("the beginning");
         let stack = self.world.stack().await?;

@@ -3,13 +3,14 @@
 use muster_api::Request;
 use muster_api::answers::Overview;
 
-use super::{Session, World};
+use super::Session;
 use crate::args::Ui;
 use crate::failure::Failure;
 use crate::ui::Serving;
 use crate::ui::frame::About;
+use crate::world::{Cloud, LocalPage};
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + LocalPage> Session<'_, W> {
     /// Reads the overview first, so that errors are reported in the terminal and not in the
     /// browser.
     pub(super) async fn ui(&mut self, order: Ui) -> Result<String, Failure> {

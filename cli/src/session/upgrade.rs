@@ -3,19 +3,20 @@
 use muster_api::Request;
 use muster_api::answers::StackStatus;
 
+use super::Session;
 use super::setup::overrides;
-use super::{Session, World};
 use crate::args::Upgrade;
 use crate::failure::Failure;
 use crate::setup::stack::{ResourceChange, call, cause, change_set, failed_at, sam_error};
 use crate::views::setup as views;
+use crate::world::{Cloud, Console, Workstation};
 
 /// Maximum number of pages of a change set.
 const PAGES: usize = 10;
 /// Number of checks within which an ordered change must show.
 const MOVES: u32 = 10;
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console + Workstation> Session<'_, W> {
     pub(super) async fn upgrade(&mut self, order: &Upgrade) -> Result<String, Failure> {
         self.again = "muster upgrade";
         self.world.stage("what changes");

@@ -9,16 +9,17 @@ use muster_domain::ids::PoolName;
 use muster_domain::usage::{Date, Line, OwnPrices};
 use serde_json::json;
 
-use super::{Session, World, pretty};
+use super::{Session, pretty};
 use crate::args::{Costs, Since};
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
 use crate::views;
+use crate::world::{Cloud, Console, Workstation};
 
 /// Maximum number of lines shown to a person.
 const MOST_LINES: usize = 10_000;
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console + Workstation> Session<'_, W> {
     pub(super) async fn waits(
         &mut self,
         since: Since,

@@ -10,14 +10,15 @@ use muster_domain::job::{Job, JobStatus};
 use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
+use super::Session;
 use super::find::Found;
 use super::logs::LogReader;
-use super::{Session, World};
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
 use crate::sources::Source;
 use crate::views::logs::{Line, is_news};
 use crate::views::watch::{self, Followed};
+use crate::world::{Cloud, Console};
 
 /// How often the stack is queried.
 const EVERY: Seconds = Seconds(2);
@@ -41,7 +42,7 @@ struct Snapshot {
     ended: Option<Result<(), String>>,
 }
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn watch(&mut self, name: Option<&str>) -> Result<String, Failure> {
         match name {
             None => self.watch_stack().await,

@@ -11,8 +11,9 @@ use muster_cli::args::Muster;
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::page::Screen;
-use muster_cli::session::{Ended, Visit, World, run};
+use muster_cli::session::run;
 use muster_cli::ui::Serving;
+use muster_cli::world::{Cloud, Console, Ended, LocalPage, Visit, Workstation};
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use serde_json::{Value, json};
@@ -138,7 +139,7 @@ fn finished<T>(mut future: impl Future<Output = T> + Unpin) -> T {
     }
 }
 
-impl World for Fake {
+impl Cloud for Fake {
     async fn admin(&mut self, request: &Value) -> Result<Value, Failure> {
         self.note(&format!("→ {request}"));
         if self.lost > 0 && request.get("create").is_some() {
@@ -191,10 +192,12 @@ impl World for Fake {
         self.usual_github.to_owned()
     }
 
-    fn read_file(&mut self, path: &str) -> Result<String, Failure> {
-        Ok(if path.ends_with("/architecture") { "arm64\n" } else { self.file }.to_owned())
+    fn region(&self) -> String {
+        "us-east-1".to_owned()
     }
+}
 
+impl Console for Fake {
     fn is_attended(&self) -> bool {
         !self.says.is_empty() || self.log.contains("? ")
     }
@@ -259,8 +262,14 @@ impl World for Fake {
         self.time
     }
 
-    fn region(&self) -> String {
-        "us-east-1".to_owned()
+    fn stage(&mut self, name: &'static str) {
+        self.note(&format!("— {name}"));
+    }
+}
+
+impl Workstation for Fake {
+    fn read_file(&mut self, path: &str) -> Result<String, Failure> {
+        Ok(if path.ends_with("/architecture") { "arm64\n" } else { self.file }.to_owned())
     }
 
     fn exists(&mut self, path: &str) -> bool {
@@ -281,10 +290,23 @@ impl World for Fake {
         Ok(self.child.pop_front().expect("a program"))
     }
 
-    fn stage(&mut self, name: &'static str) {
-        self.note(&format!("— {name}"));
+    fn browse(&mut self, address: &str) -> bool {
+        self.note(&format!("  browser: {address}"));
+        self.has_browser
     }
 
+    fn browse_privately(&mut self, address: &str) -> bool {
+        self.note(&format!("  browser, privately: {address}"));
+        self.has_browser
+    }
+
+    /// What a person would not guess, and a test does.
+    fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
+        Ok([u8::try_from(N).unwrap_or_default(); N])
+    }
+}
+
+impl LocalPage for Fake {
     async fn listen(&mut self) -> Result<u16, Failure> {
         Ok(PORT)
     }
@@ -322,21 +344,6 @@ impl World for Fake {
         let Serving { about, port, opens, by } = serving;
         self.note(&format!("  serves {about:?} at {port:?} for {by:?}, browser: {opens}"));
         Ok(())
-    }
-
-    fn browse(&mut self, address: &str) -> bool {
-        self.note(&format!("  browser: {address}"));
-        self.has_browser
-    }
-
-    fn browse_privately(&mut self, address: &str) -> bool {
-        self.note(&format!("  browser, privately: {address}"));
-        self.has_browser
-    }
-
-    /// What a person would not guess, and a test does.
-    fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
-        Ok([u8::try_from(N).unwrap_or_default(); N])
     }
 }
 

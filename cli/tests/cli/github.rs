@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Stdio};
 
 use muster_cli::app::door::BrowserRequest;
-use muster_cli::session::Visit;
+use muster_cli::world::Visit;
 use serde_json::{Value, json};
 
 use crate::binary::{lambda, muster, with_credentials};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use muster_cli::failure::Failure;
-use muster_cli::session::Ended;
+use muster_cli::world::Ended;
 use serde_json::{Value, json};
 
 use crate::binary::{muster, serve, with_credentials};

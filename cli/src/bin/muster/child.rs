@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use muster_cli::failure::Failure;
-use muster_cli::session::Ended;
+use muster_cli::world::Ended;
 use muster_domain::causes::with_causes;
 
 /// A running child process. Dropping this kills it.

@@ -11,9 +11,9 @@ use muster_cli::app::door::Reply;
 use muster_cli::args::Global;
 use muster_cli::display::{clean_lines, clean_page};
 use muster_cli::failure::Failure;
-use muster_cli::session::{Ended, Visit, World};
 use muster_cli::ui::Serving;
 use muster_cli::words::decoded;
+use muster_cli::world::{Cloud, Console, Ended, LocalPage, Visit, Workstation};
 use muster_domain::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
@@ -113,7 +113,7 @@ fn no_terminal(error: &dialoguer::Error) -> Failure {
     Failure::Usage(format!("Cannot prompt: {}", with_causes(error)))
 }
 
-impl World for Terminal {
+impl Cloud for Terminal {
     async fn admin(&mut self, request: &Value) -> Result<Value, Failure> {
         self.aws().await?.admin(request).await
     }
@@ -143,17 +143,12 @@ impl World for Terminal {
         host.unwrap_or_else(|| "github.com".to_owned())
     }
 
-    fn read_file(&mut self, path: &str) -> Result<String, Failure> {
-        let mut bytes = Vec::new();
-        let read = match path {
-            "-" => std::io::stdin().read_to_end(&mut bytes).map(drop),
-            _ => std::fs::read(path).map(|all| bytes = all),
-        };
-        let failed = |why| Failure::File { path: path.to_owned(), why };
-        read.map_err(|error| failed(with_causes(&error)))?;
-        decoded(bytes).map_err(|why| failed(why.to_owned()))
+    fn region(&self) -> String {
+        self.aws.as_ref().map(|aws| aws.region.clone()).unwrap_or_default()
     }
+}
 
+impl Console for Terminal {
     fn is_attended(&self) -> bool {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
@@ -245,8 +240,21 @@ impl World for Terminal {
         now()
     }
 
-    fn region(&self) -> String {
-        self.aws.as_ref().map(|aws| aws.region.clone()).unwrap_or_default()
+    fn stage(&mut self, name: &'static str) {
+        self.stage = Some(name);
+    }
+}
+
+impl Workstation for Terminal {
+    fn read_file(&mut self, path: &str) -> Result<String, Failure> {
+        let mut bytes = Vec::new();
+        let read = match path {
+            "-" => std::io::stdin().read_to_end(&mut bytes).map(drop),
+            _ => std::fs::read(path).map(|all| bytes = all),
+        };
+        let failed = |why| Failure::File { path: path.to_owned(), why };
+        read.map_err(|error| failed(with_causes(&error)))?;
+        decoded(bytes).map_err(|why| failed(why.to_owned()))
     }
 
     fn exists(&mut self, path: &str) -> bool {
@@ -271,10 +279,21 @@ impl World for Terminal {
         }
     }
 
-    fn stage(&mut self, name: &'static str) {
-        self.stage = Some(name);
+    fn browse(&mut self, address: &str) -> bool {
+        browser::open(address)
     }
 
+    fn browse_privately(&mut self, address: &str) -> bool {
+        self.handover = Handover::open(address);
+        self.handover.is_some()
+    }
+
+    fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
+        host::random()
+    }
+}
+
+impl LocalPage for Terminal {
     async fn listen(&mut self) -> Result<u16, Failure> {
         Ok(self.door.insert(Listener::open().await?).port)
     }
@@ -309,18 +328,5 @@ impl World for Terminal {
     async fn serve(&mut self, serving: Serving) -> Result<(), Failure> {
         let aws = Self::aws(self).await?.clone();
         ui::serve(aws, serving).await
-    }
-
-    fn browse(&mut self, address: &str) -> bool {
-        browser::open(address)
-    }
-
-    fn browse_privately(&mut self, address: &str) -> bool {
-        self.handover = Handover::open(address);
-        self.handover.is_some()
-    }
-
-    fn random<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
-        host::random()
     }
 }

@@ -6,8 +6,9 @@ use muster_domain::instance::console_text;
 use muster_sigv4::Call;
 use serde_json::Value;
 
+use super::super::Session;
+use super::super::batch::Batch;
 use super::super::doctor::{deployed, known, network};
-use super::super::{Session, World};
 use crate::doctor::canary::Course;
 use crate::doctor::canary::refusal::{self, Decoded};
 use crate::doctor::canary::report::{Evidence, Watched};
@@ -15,6 +16,7 @@ use crate::doctor::facts::network::Given;
 use crate::doctor::network::of_network;
 use crate::doctor::{Check, Fact, Group, Unknown, unasked};
 use crate::failure::Failure;
+use crate::world::Cloud;
 
 /// Number of console lines that are shown.
 const LINES: usize = 15;
@@ -28,7 +30,7 @@ fn ec2(action: &str, fields: &[(&str, &str)]) -> Call {
     Call::query("ec2", &[&[("Action", action), ("Version", "2016-11-15")], fields].concat())
 }
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud> Session<'_, W> {
     pub(super) async fn evidence(
         &mut self,
         watched: &Watched,
@@ -100,20 +102,17 @@ impl<W: World> Session<'_, W> {
 
     async fn network_of_stack(&mut self) -> Result<Vec<Check>, Failure> {
         let stack = self.world.stack().await?;
-        let fields = [
-            ("Action", "DescribeStacks"),
-            ("Version", "2010-05-15"),
-            ("StackName", stack.as_str()),
-        ];
-        let deployed = deployed(self.call(Call::query("cloudformation", &fields)).await);
-        let given = match known(&deployed) {
-            Ok(deployed) => Given::read(deployed),
-            Err(unknown) => return Ok(vec![unasked(Group::Network, "subnets", &unknown)]),
+        let (batch, region) = (Batch::default(), self.world.region());
+        let network = async {
+            match known(&deployed(&batch, &stack).await) {
+                Ok(deployed) => Ok(network::facts(&batch, Given::read(deployed), &stack).await),
+                Err(unknown) => Err(unknown),
+            }
         };
-        let calls = network::calls(&given, &stack).into();
-        let mut answers = self.asked_of_aws(calls).await?.into_iter();
-        let region = self.world.region();
-        Ok(of_network(&network::read(given, &mut answers), &region))
+        Ok(match self.together(&batch, network).await? {
+            Ok(network) => of_network(&network, &region),
+            Err(unknown) => vec![unasked(Group::Network, "subnets", &unknown)],
+        })
     }
 
     async fn fact_of(&mut self, call: Call) -> Result<Fact<Value>, Failure> {

@@ -2,60 +2,54 @@
 
 use muster_sigv4::Call;
 use serde_json::json;
+use tokio::join;
 
-use super::{Answer, fact, next};
+use super::super::batch::Batch;
 use crate::doctor::Fact;
 use crate::doctor::account::QUOTAS;
 use crate::doctor::facts::Unknown;
 use crate::doctor::facts::account::{Account, Caller, Concurrency};
 use crate::failure::Failure;
 
-/// Returns the calls whose responses [`read`] reads.
-pub(in crate::session) fn calls() -> Vec<Call> {
-    let quota = |code: &&str| {
-        let body = json!({ "ServiceCode": "ec2", "QuotaCode": code });
-        Call::json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota", &body)
-    };
+pub(in crate::session) async fn facts(batch: &Batch) -> Account {
+    let identity = [("Action", "GetCallerIdentity"), ("Version", "2011-06-15")];
+    let [on_demand, spot] = QUOTAS;
+    let (caller, concurrency, spot_role, on_demand, spot, free_plan) = join!(
+        batch.fact(Call::query("sts", &identity), Caller::read),
+        batch.fact(Call::get("lambda", "/2016-08-19/account-settings"), Concurrency::read),
+        spot_role(batch),
+        quota(batch, on_demand),
+        quota(batch, spot),
+        free_plan(batch),
+    );
+    Account { caller, concurrency, on_demand, spot, spot_role, free_plan }
+}
+
+async fn quota(batch: &Batch, code: &str) -> Fact<f64> {
+    let body = json!({ "ServiceCode": "ec2", "QuotaCode": code });
+    let call = Call::json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota", &body);
+    // Without a value, the quota is unknown, not zero.
+    let nothing = || Unknown::NoAnswer("the response has no quota".to_owned());
+    batch.fact(call, |answer| answer["Quota"]["Value"].as_f64()).await?.ok_or_else(nothing)
+}
+
+/// Reads the account's plan. Accounts from before plans existed have no plan.
+async fn free_plan(batch: &Batch) -> Fact<bool> {
+    let call = Call::json("freetier", "AWSFreeTierService.GetAccountPlanState", &json!({}));
+    match batch.ask(call).await {
+        Err(failure) if failure.is_missing() => Ok(false),
+        answer => Ok(answer?["accountPlanType"] == "FREE"),
+    }
+}
+
+async fn spot_role(batch: &Batch) -> Fact<bool> {
     let role = [
         ("Action", "GetRole"),
         ("Version", "2010-05-08"),
         ("RoleName", "AWSServiceRoleForEC2Spot"),
     ];
-    let mut calls = vec![
-        Call::query("sts", &[("Action", "GetCallerIdentity"), ("Version", "2011-06-15")]),
-        Call::get("lambda", "/2016-08-19/account-settings"),
-        Call::query("iam", &role),
-    ];
-    calls.extend(QUOTAS.iter().map(quota));
-    calls.push(Call::json("freetier", "AWSFreeTierService.GetAccountPlanState", &json!({})));
-    calls
-}
-
-pub(in crate::session) fn read(answers: &mut impl Iterator<Item = Answer>) -> Account {
-    let caller = fact(next(answers), |answer| Caller::read(&answer));
-    let concurrency = fact(next(answers), |answer| Concurrency::read(&answer));
-    let spot_role = role(next(answers));
-    let mut quota = || {
-        // Without a value, the quota is unknown, not zero.
-        let nothing = || Unknown::NoAnswer("the response has no quota".to_owned());
-        fact(next(answers), |answer| answer["Quota"]["Value"].as_f64())?.ok_or_else(nothing)
-    };
-    let (on_demand, spot) = (quota(), quota());
-    let free_plan = plan(next(answers));
-    Account { caller, concurrency, on_demand, spot, spot_role, free_plan }
-}
-
-/// Reads the account's plan. Accounts from before plans existed have no plan.
-fn plan(answer: Answer) -> Fact<bool> {
-    match answer {
-        Err(failure) if failure.is_missing() => Ok(false),
-        answer => fact(answer, |answer| answer["accountPlanType"] == "FREE"),
-    }
-}
-
-fn role(answer: Answer) -> Fact<bool> {
-    match answer {
+    match batch.ask(Call::query("iam", &role)).await {
         Err(Failure::Service { code, .. }) if code == "NoSuchEntity" => Ok(false),
-        answer => fact(answer, |_| true),
+        answer => Ok(answer.map(|_| true)?),
     }
 }

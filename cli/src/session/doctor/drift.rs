@@ -5,10 +5,12 @@ use muster_domain::time::Seconds;
 use muster_sigv4::Call;
 use serde_json::Value;
 
-use super::{Answer, Session, World};
+use super::super::Session;
+use super::super::batch::{Answer, Batch};
 use crate::doctor::facts::Drifted;
 use crate::doctor::{Fact, Unknown};
 use crate::failure::Failure;
+use crate::world::{Cloud, Console};
 
 /// Time between two checks.
 const LOOKS: Seconds = Seconds(3);
@@ -26,7 +28,7 @@ fn text<'a>(answer: &'a Value, pointer: &str) -> &'a str {
     answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-impl<W: World> Session<'_, W> {
+impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn drift(&mut self, stack: &str) -> Result<Fact<Vec<Drifted>>, Failure> {
         let begun = match self.one(call("DetectStackDrift", &[("StackName", stack)])).await? {
             Ok(answer) => answer,
@@ -90,6 +92,7 @@ impl<W: World> Session<'_, W> {
     }
 
     async fn one(&mut self, call: Call) -> Result<Answer, Failure> {
-        Ok(self.asked_of_aws(vec![call]).await?.pop().unwrap_or(Ok(Value::Null)))
+        let batch = Batch::default();
+        self.together(&batch, batch.ask(call)).await
     }
 }

@@ -3,107 +3,97 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::join_all;
 use muster_domain::pool::{Image, Pool};
 use muster_sigv4::Call;
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio::join;
 
+use super::super::batch::Batch;
 use super::network::ec2;
-use super::{Answer, Session, World, fact, next};
 use crate::doctor::facts::Deployed;
 use crate::doctor::facts::machines::{FoundImage, Machines, Template, offers, parameters};
 use crate::doctor::machines::may_read;
 use crate::doctor::{Fact, Unknown};
-use crate::failure::Failure;
 
 /// Maximum number of parameters per call.
 const PARAMETERS: usize = 10;
 
-/// Returns the calls for the launch template and for the zones of the pools' types.
-pub(super) fn calls(deployed: &Deployed, pools: &[Pool]) -> [Call; 2] {
-    let template = deployed.outputs.get("LaunchTemplateId").map_or("", String::as_str);
+/// Queries the launch template, the zones of the pools' types, and the images that the pools and the template name.
+pub(super) async fn facts(
+    batch: &Batch,
+    deployed: Fact<&Deployed>,
+    pools: &Fact<Vec<Pool>>,
+    stack: &str,
+) -> Machines {
+    let (deployed, pools) = match (deployed, pools) {
+        (Ok(deployed), Ok(pools)) => (deployed, pools),
+        (Err(unknown), _) => return self::unknown(&unknown),
+        (_, Err(unknown)) => return self::unknown(unknown),
+    };
+    let (template, offers) = join!(template(batch, deployed), zones(batch, pools));
+    let named = pools.iter().filter_map(|pool| pool.image.as_ref());
+    let used = template.iter().map(|template| &template.image);
+    let mut ids: BTreeSet<String> = BTreeSet::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for image in named.chain(used) {
+        match image {
+            Image::Id(id) => drop(ids.insert(id.clone())),
+            Image::Ssm(name) if may_read(name, stack) => drop(names.insert(name)),
+            Image::Ssm(_) => {}
+        }
+    }
+    let parameters = of_parameters(batch, names.into_iter().collect()).await;
+    ids.extend(parameters.iter().flatten().map(|(_, id)| id.clone()));
+    let images = images(batch, ids.into_iter().collect()).await;
+    Machines { template, offers, parameters, images }
+}
+
+async fn template(batch: &Batch, deployed: &Deployed) -> Fact<Template> {
+    let id = deployed.outputs.get("LaunchTemplateId").map_or("", String::as_str);
+    let fields = [("LaunchTemplateId", id), ("LaunchTemplateVersion.1", "$Latest")];
+    let call = ec2("DescribeLaunchTemplateVersions", &[], &fields);
+    let missing = || Unknown::NoAnswer("EC2 shows no image of the launch template".to_owned());
+    batch.fact(call, Template::read).await?.ok_or_else(missing)
+}
+
+async fn zones(batch: &Batch, pools: &[Pool]) -> Fact<BTreeSet<(String, String)>> {
     let types: BTreeSet<&str> =
         pools.iter().flat_map(|pool| pool.instance_types.iter().map(|one| &**one)).collect();
     let types: Vec<String> = types.into_iter().map(str::to_owned).collect();
-    [
-        ec2(
-            "DescribeLaunchTemplateVersions",
-            &[],
-            &[("LaunchTemplateId", template), ("LaunchTemplateVersion.1", "$Latest")],
-        ),
-        ec2(
-            "DescribeInstanceTypeOfferings",
-            &[("instance-type", &types)],
-            &[("LocationType", "availability-zone")],
-        ),
-    ]
+    let fields = [("LocationType", "availability-zone")];
+    let call = ec2("DescribeInstanceTypeOfferings", &[("instance-type", &types)], &fields);
+    batch.fact(call, offers).await
 }
 
-/// Reads their answers.
-pub(super) fn read(answers: &mut impl Iterator<Item = Answer>) -> Machines {
-    let template = fact(next(answers), |answer| Template::read(&answer)).and_then(|template| {
-        template.ok_or_else(|| {
-            Unknown::NoAnswer("EC2 shows no image of the launch template".to_owned())
-        })
+/// Returns the images that parameters contain.
+async fn of_parameters(batch: &Batch, names: Vec<&str>) -> Fact<BTreeMap<String, String>> {
+    let calls = names.chunks(PARAMETERS).map(|names| {
+        batch.fact(
+            Call::json("ssm", "AmazonSSM.GetParameters", &json!({ "Names": names })),
+            parameters,
+        )
     });
-    let offers = fact(next(answers), |answer| offers(&answer));
-    Machines { template, offers, parameters: Ok(BTreeMap::new()), images: Ok(Vec::new()) }
+    let found: Fact<Vec<_>> = join_all(calls).await.into_iter().collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
+async fn images(batch: &Batch, ids: Vec<String>) -> Fact<Vec<FoundImage>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    // EC2 hides deprecated images of other accounts, but still launches them.
+    let fields = [("IncludeDeprecated", "true")];
+    batch.fact(ec2("DescribeImages", &[("image-id", &ids)], &fields), FoundImage::read).await
 }
 
 /// Returns the facts if the calls could not be made.
-pub(super) fn unknown(unknown: &Unknown) -> Machines {
+fn unknown(unknown: &Unknown) -> Machines {
     let unknown = || unknown.clone();
     Machines {
         template: Err(unknown()),
         offers: Err(unknown()),
         parameters: Err(unknown()),
         images: Err(unknown()),
-    }
-}
-
-impl<W: World> Session<'_, W> {
-    /// Looks up the images that the pools and the template name.
-    pub(super) async fn look_up_images(
-        &mut self,
-        machines: &mut Machines,
-        pools: &[Pool],
-        stack: &str,
-    ) -> Result<(), Failure> {
-        let named = pools.iter().filter_map(|pool| pool.image.as_ref());
-        let all: Vec<&Image> =
-            named.chain(machines.template.as_ref().ok().map(|template| &template.image)).collect();
-        let mut ids: BTreeSet<String> = BTreeSet::new();
-        let mut names: BTreeSet<&str> = BTreeSet::new();
-        for image in all {
-            match image {
-                Image::Id(id) => drop(ids.insert(id.clone())),
-                Image::Ssm(name) if may_read(name, stack) => drop(names.insert(name)),
-                Image::Ssm(_) => {}
-            }
-        }
-        let names: Vec<&str> = names.into_iter().collect();
-        let calls = names
-            .chunks(PARAMETERS)
-            .map(|names| Call::json("ssm", "AmazonSSM.GetParameters", &json!({ "Names": names })));
-        let answers = self.asked_of_aws(calls.collect()).await?.into_iter();
-        let found: Vec<Fact<BTreeMap<String, String>>> =
-            answers.map(|answer| fact(answer, |answer| parameters(&answer))).collect();
-        let found: Fact<Vec<_>> = found.into_iter().collect();
-        machines.parameters = found.map(|all| all.into_iter().flatten().collect());
-        ids.extend(machines.parameters.iter().flatten().map(|(_, id)| id.clone()));
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<String> = ids.into_iter().collect();
-        let mut answers = self
-            .asked_of_aws(vec![ec2(
-                "DescribeImages",
-                &[("image-id", &ids)],
-                // EC2 hides deprecated images of other accounts, but still launches them.
-                &[("IncludeDeprecated", "true")],
-            )])
-            .await?;
-        let answer = answers.pop().unwrap_or(Ok(Value::Null));
-        machines.images = fact(answer, |answer| FoundImage::read(&answer));
-        Ok(())
     }
 }

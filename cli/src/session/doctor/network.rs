@@ -1,8 +1,10 @@
 //! Queries the network.
 
 use muster_sigv4::Call;
+use serde_json::Value;
+use tokio::join;
 
-use super::{Answer, fact, next};
+use super::super::batch::Batch;
 use crate::doctor::facts::network::{
     Acl, Endpoint, Given, Nat, Network, RouteTable, SecurityGroup, Subnet,
 };
@@ -24,43 +26,26 @@ pub(super) fn ec2(action: &str, filters: &[(&str, &[String])], fields: &[(&str, 
     Call::query("ec2", &all)
 }
 
-/// Returns the calls whose answers [`read`] reads.
-pub(in crate::session) fn calls(given: &Given, stack: &str) -> [Call; 7] {
+pub(in crate::session) async fn facts(batch: &Batch, given: Given, stack: &str) -> Network {
     let vpc: &[String] = std::slice::from_ref(&given.vpc);
     let own = [stack.to_owned()];
     let groups: (&str, &[String]) = match given.groups.as_slice() {
         [] => ("tag:aws:cloudformation:stack-name", &own),
         groups => ("group-id", groups),
     };
-    [
-        ec2("DescribeSubnets", &[("subnet-id", &given.subnets)], &[]),
-        ec2("DescribeRouteTables", &[("vpc-id", vpc)], &[]),
-        ec2("DescribeNatGateways", &[("vpc-id", vpc)], &[]),
-        ec2("DescribeNetworkAcls", &[("vpc-id", vpc)], &[]),
-        ec2("DescribeVpcEndpoints", &[("vpc-id", vpc)], &[]),
-        ec2(
-            "DescribeVpcAttribute",
-            &[],
-            &[("VpcId", given.vpc.as_str()), ("Attribute", "enableDnsSupport")],
-        ),
-        ec2("DescribeSecurityGroups", &[groups], &[]),
-    ]
-}
-
-pub(in crate::session) fn read(
-    given: Given,
-    answers: &mut impl Iterator<Item = Answer>,
-) -> Network {
-    Network {
-        given,
-        subnets: fact(next(answers), |answer| Subnet::read(&answer)),
-        tables: fact(next(answers), |answer| RouteTable::read(&answer)),
-        nats: fact(next(answers), |answer| Nat::read(&answer)),
-        acls: fact(next(answers), |answer| Acl::read(&answer)),
-        endpoints: fact(next(answers), |answer| Endpoint::read(&answer)),
-        resolves: fact(next(answers), |answer| {
-            answer.pointer("/enableDnsSupport/value").is_none_or(|value| value != "false")
-        }),
-        groups: fact(next(answers), |answer| SecurityGroup::read(&answer)),
-    }
+    let of_vpc = |action: &str| ec2(action, &[("vpc-id", vpc)], &[]);
+    let dns = [("VpcId", given.vpc.as_str()), ("Attribute", "enableDnsSupport")];
+    let has_dns = |answer: &Value| {
+        answer.pointer("/enableDnsSupport/value").is_none_or(|value| value != "false")
+    };
+    let (subnets, tables, nats, acls, endpoints, resolves, groups) = join!(
+        batch.fact(ec2("DescribeSubnets", &[("subnet-id", &given.subnets)], &[]), Subnet::read),
+        batch.fact(of_vpc("DescribeRouteTables"), RouteTable::read),
+        batch.fact(of_vpc("DescribeNatGateways"), Nat::read),
+        batch.fact(of_vpc("DescribeNetworkAcls"), Acl::read),
+        batch.fact(of_vpc("DescribeVpcEndpoints"), Endpoint::read),
+        batch.fact(ec2("DescribeVpcAttribute", &[], &dns), has_dns),
+        batch.fact(ec2("DescribeSecurityGroups", &[groups], &[]), SecurityGroup::read),
+    );
+    Network { given, subnets, tables, nats, acls, endpoints, resolves, groups }
 }

@@ -165,7 +165,7 @@ fn everybody_is_asked_once() {
     silent[20] = Ok(json!({ "Datapoints": [] }));
     let mut expired = of_aws();
     expired[9] = Err(Failure::NoCredentials { profile: None, why: Some("expired".to_owned()) });
-    expired.truncate(21);
+    expired.truncate(22);
     orders::told(
         "run_doctor",
         [
