@@ -10,8 +10,8 @@ use tokio::join;
 
 use super::Session;
 use super::batch::Batch;
-use super::doctor::{of_queue, reserved};
 use crate::args::Dead;
+use crate::doctor::Fact;
 use crate::doctor::backlog::{Backlog, Reserve, error_of, findings};
 use crate::doctor::stack::FUNCTIONS;
 use crate::failure::Failure;
@@ -119,4 +119,24 @@ async fn last_error(batch: &Batch, group: String, since: Time) -> Result<Option<
         last = last.into_iter().chain(errors).max_by_key(|(at, _)| *at);
     }
     Ok(last.map(|(_, error)| error))
+}
+
+/// Reads a function's reserved concurrency. If the function does not exist, a different check
+/// reports it.
+pub(super) async fn reserved(
+    batch: &Batch,
+    stack: &str,
+    name: &'static str,
+) -> Fact<(&'static str, Option<u64>)> {
+    let path = format!("/2019-09-30/functions/{stack}-{name}/concurrency");
+    match batch.ask(Call::get("lambda", &path)).await {
+        Err(failure) if failure.is_missing() => Ok((name, None)),
+        answer => Ok((name, answer?["ReservedConcurrentExecutions"].as_u64())),
+    }
+}
+
+pub(super) fn of_queue(url: &str) -> Call {
+    let names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"];
+    let body = json!({ "QueueUrl": url, "AttributeNames": names });
+    Call::json("sqs", "AmazonSQS.GetQueueAttributes", &body)
 }

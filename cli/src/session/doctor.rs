@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::join;
 
 use super::alarms::{described, of_stack, time};
-use super::backlog::with_errors;
+use super::backlog::{of_queue, reserved, with_errors};
 use super::batch::Batch;
 use super::{Session, pretty};
 use crate::args::Dead;
@@ -217,20 +217,6 @@ async fn function(batch: &Batch, stack: &str, name: &str) -> Fact<Option<Functio
     }
 }
 
-/// Reads a function's reserved concurrency. If the function does not exist, a different check
-/// reports it.
-pub(super) async fn reserved(
-    batch: &Batch,
-    stack: &str,
-    name: &'static str,
-) -> Fact<(&'static str, Option<u64>)> {
-    let path = format!("/2019-09-30/functions/{stack}-{name}/concurrency");
-    match batch.ask(Call::get("lambda", &path)).await {
-        Err(failure) if failure.is_missing() => Ok((name, None)),
-        answer => Ok((name, answer?["ReservedConcurrentExecutions"].as_u64())),
-    }
-}
-
 async fn mappings(batch: &Batch, stack: &str, name: &str) -> Fact<Vec<Mapping>> {
     let function = encoded(&format!("{stack}-{name}"));
     let path = format!("/2015-03-31/event-source-mappings?FunctionName={function}");
@@ -308,12 +294,6 @@ pub(super) fn known(deployed: &Fact<Option<Deployed>>) -> Fact<&Deployed> {
         Ok(None) => Err(Unknown::NoAnswer("CloudFormation does not know the stack".to_owned())),
         Err(unknown) => Err(unknown.clone()),
     }
-}
-
-pub(super) fn of_queue(url: &str) -> Call {
-    let names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"];
-    let body = json!({ "QueueUrl": url, "AttributeNames": names });
-    Call::json("sqs", "AmazonSQS.GetQueueAttributes", &body)
 }
 
 fn messages(answer: &Value) -> u64 {

@@ -43,7 +43,7 @@ pub(super) fn page(
     let failed = memory.failed(&page.questions());
     let inner = html! {
         div.head { h1 { (title(page)) } (age) }
-        @let outcome = memory.outcome(page, now);
+        @let outcome = memory.outcome(&page.address(), now);
         @if !outcome.is_empty() {
             section.said role="status" aria-label="Result" { @for sentence in outcome { p { (Said(sentence)) } } }
         }

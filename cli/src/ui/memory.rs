@@ -15,7 +15,6 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{By, Date};
 use serde_json::{Value, json};
 
-use super::page::Page;
 use crate::args::Dead;
 use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
@@ -247,18 +246,16 @@ impl Memory {
         }
     }
 
-    /// Stores the outcome of an order, for the page that shows its effect.
-    pub fn tell(&mut self, page: &Page, sentences: Vec<String>, now: Time) {
-        self.outcome = Some((page.address(), sentences, now));
+    /// Stores the outcome of an order for the page that shows its effect. `page` is its address.
+    pub fn tell(&mut self, page: String, sentences: Vec<String>, now: Time) {
+        self.outcome = Some((page, sentences, now));
     }
 
     /// Returns the outcome of an order whose effect a page shows, for a minute.
     #[must_use]
-    pub fn outcome(&self, page: &Page, now: Time) -> &[String] {
+    pub fn outcome(&self, page: &str, now: Time) -> &[String] {
         match &self.outcome {
-            Some((address, sentences, at))
-                if *address == page.address() && !now.is_past(*at, SHOWN) =>
-            {
+            Some((address, sentences, at)) if address == page && !now.is_past(*at, SHOWN) => {
                 sentences
             }
             _ => &[],

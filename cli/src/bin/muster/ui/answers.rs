@@ -148,8 +148,9 @@ pub(super) async fn submit_order(ui: &Arc<Ui>, order: &Order, form: &Fields) -> 
     ui.memory().expire(now());
     match outcome.and_then(|answer| done::of(order, answer, now())) {
         Ok(Done::At(page, sentences)) => {
-            ui.memory().tell(&page, sentences, now());
-            to(ui, &page.address())
+            let address = page.address();
+            ui.memory().tell(address.clone(), sentences, now());
+            to(ui, &address)
         }
         Ok(Done::Said(said)) => html(ui, 200, &done::page(order, &said, &ui.about)),
         Err(failure) => html(ui, 409, &confirm::refused(order, &failure, &ui.about)),
