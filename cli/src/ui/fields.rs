@@ -1,5 +1,7 @@
 //! The fields of a query or a form.
 
+use muster_sigv4::encoded;
+
 /// Fields in the order in which they were sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
@@ -41,11 +43,7 @@ pub fn address(path: &str, fields: &[(&str, &str)]) -> String {
 /// Encodes a name as a part of a path.
 #[must_use]
 pub fn part(name: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let one = |byte: u8| {
-        if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
-    };
-    name.bytes().map(one).collect()
+    encoded(name)
 }
 
 /// Decodes a part of a path.

@@ -316,7 +316,7 @@ pub(super) const ROWS: &[Row] = &[
     error("no tick", Fault::Rule, "stack-rules", "is disabled: the reaper does not sweep"),
     warn("a dead letter", Fault::DeadLetter, "stack-queues", "1 message failed too often"),
     // The jobs.
-    warn("launches are off", Fault::Switch, "launches-paused", "Launches are off"),
+    warn("launches are off", Fault::Switch, "launches-paused", "Launches were paused by mira"),
     warn("a label with a typo", Fault::Typo, "unserved", "No pool serves 1 job"),
     // The last, since it leaves deliveries.
     error(
