@@ -1,30 +1,21 @@
 //! The reaper Lambda: runs the sweep on its schedule, and one pass per message of the reap queue.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::future::Future;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use muster_control::app_owner::AppOwner;
-use muster_control::app_watch::AppWatch;
 use muster_control::context::{Context, Ports};
-use muster_control::jobs::recover::{Recover, RecoveryReport};
-use muster_control::launches::pass::last_call;
 use muster_control::metrics::Measure;
-use muster_control::notifier::Notifier;
 use muster_control::ports::{Compute, Directory, PriceList, Receiver};
 use muster_control::reaps::batch::{Batch, Received};
-use muster_control::reaps::orphans::{Ledger, LedgerReport};
-use muster_control::reaps::sweep::Sweep;
-use muster_control::sums::{PriceWatch, RollUp};
+use muster_control::tick::{Tick, TimeLimit};
 use muster_domain::causes::with_causes;
 use muster_domain::ids::MachineId;
 use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The result of an invocation.
 #[derive(Debug, Default)]
@@ -77,14 +68,20 @@ pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
         Trigger::Batch => {
             Box::pin(batch(context, serde_json::from_value(event)?, deadline, now)).await
         }
-        Trigger::Tick => Box::pin(sweep(context, receiver, deadline, now)).await,
+        Trigger::Tick => Box::pin(tick(context, receiver, deadline, now)).await,
     }
 }
 
-/// Time reserved for the response and the metrics, however slow GitHub and EC2 are.
-const LAST: Seconds = Seconds(5);
+/// Tokio's timers.
+struct Timers;
 
-async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
+impl TimeLimit for Timers {
+    async fn within<R>(&self, left: Seconds, task: impl Future<Output = R>) -> Option<R> {
+        tokio::time::timeout(Duration::from_secs(left.0.into()), task).await.ok()
+    }
+}
+
+async fn tick<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     context: Context<'_, P>,
     receiver: &impl Receiver,
     deadline: Time,
@@ -93,100 +90,9 @@ async fn sweep<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     let Context { table, settings, .. } = context;
     let settings = &settings.current(table).await.context("the set of pools")?;
     let context = context.with(settings);
-    let begun = now();
-    let mut report = Sweep { context }.sweep(begun).await;
-    let silent = std::mem::take(&mut report.silent);
-    let orphans = std::mem::take(&mut report.ledger);
-    tracing::info!(?report, silent = silent.len(), orphans = orphans.len(), "sweep finished");
-    let left = (deadline - LAST).since(now());
-    // Concurrent, so that no task waits for a different task's service, and the gauges wait for no
-    // task.
-    let until = last_call(begun, deadline);
-    let inquiry = RefCell::new(RecoveryReport::default());
-    let recover = Recover { context, clock: &now, until, report: &inquiry };
-    let (ledger, owner) = (Ledger { context }, AppOwner { context });
-    let (recovered, ended, owned, sums, untold) = tokio::join!(
-        in_time(left, recover.run(&silent, &report.troubles)),
-        in_time(left, ledger.work(orphans, until, &now)),
-        in_time(left, owner.look(report.is_owner_doubted)),
-        sums(context, &report.kinds, left, &now),
-        in_time(left, tell(context, receiver, &now)),
-    );
-    // If GitHub is too slow, the next sweep tries again.
-    if let Some(Err(error)) = owned {
-        tracing::error!(error = with_causes(&error), "failed to record the App's owner");
-        report.problems.push("the App's owner".to_owned());
-    }
-    let mut inquiry = inquiry.into_inner();
-    if recovered.is_none() {
-        inquiry.problems.push("GitHub takes too long; the next sweep continues".to_owned());
-    }
-    let ended = ended.unwrap_or_else(|| LedgerReport {
-        problems: vec!["EC2 takes too long; the next sweep continues with the orphans".to_owned()],
-        ..LedgerReport::default()
-    });
-    // Not covered by an alarm: a silent receiver delays no other work.
-    let untold: Vec<String> = untold.flatten().into_iter().collect();
-    if (&inquiry, &ended) != (&RecoveryReport::default(), &LedgerReport::default()) {
-        tracing::info!(
-            ?inquiry,
-            ?ended,
-            "queried GitHub for lost jobs and processed the orphan ledger"
-        );
-    }
-    let problems =
-        [report.problems.as_slice(), &inquiry.problems, &ended.problems, &sums, &untold].concat();
-    let response = json!({ "sent": report.sent, "woken": report.woken, "orphans": report.orphans,
-        "redelivered": inquiry.redelivered, "asked": inquiry.asked, "problems": problems });
-    let measures = [report.measures(settings), inquiry.measures()].concat();
-    Ok(Outcome { response, measures })
-}
-
-/// Updates prices and rolls up days of usage. Returns the problems; no alarm covers them.
-async fn sums<P: Ports<Compute: PriceList>>(
-    context: Context<'_, P>,
-    kinds: &BTreeSet<Arc<str>>,
-    left: Seconds,
-    now: &impl Fn() -> Time,
-) -> Vec<String> {
-    let (prices, days) = (PriceWatch { context }, RollUp { context });
-    let (learned, rolled_up) =
-        tokio::join!(in_time(left, prices.look(kinds, now())), in_time(left, days.run(now())),);
-    let mut problems = Vec::new();
-    match learned {
-        Some(Ok(untold)) => problems.extend(untold),
-        Some(Err(error)) => problems.push(format!("prices: {}", with_causes(&error))),
-        None => problems.push("prices take too long; the next sweep tries again".to_owned()),
-    }
-    match rolled_up {
-        Some(Ok(_)) => {}
-        Some(Err(error)) => problems.push(format!("days of usage: {}", with_causes(&error))),
-        None => problems
-            .push("the roll-up of costs takes too long; it is repeated in an hour".to_owned()),
-    }
-    problems
-}
-
-/// Checks the App, and then sends notifications. Returns an error to report, if there is one.
-async fn tell<P: Ports<Github: Directory>>(
-    context: Context<'_, P>,
-    receiver: &impl Receiver,
-    now: &impl Fn() -> Time,
-) -> Option<String> {
-    if let Err(error) = (AppWatch { context }).check(now()).await {
-        tracing::error!(error = with_causes(&error), "failed to record the check of the App");
-    }
-    let notifier = Notifier { context, receiver };
-    let error = notifier.tell(now()).await.err()?;
-    tracing::error!(error = with_causes(&error), "failed to send notifications");
-    Some(format!("notices: {}", with_causes(&error)))
-}
-
-/// Runs work with a time limit. Work that is stopped, as by a crash, keeps what it has recorded,
-/// and the next tick continues. Only its own counts are lost, not the sweep's, which the alarms
-/// use.
-async fn in_time<R>(left: Seconds, work: impl Future<Output = R>) -> Option<R> {
-    tokio::time::timeout(Duration::from_secs(left.0.into()), work).await.ok()
+    let receiver = Some(receiver);
+    let report = Tick { context, receiver, limit: &Timers, clock: &now, deadline }.run().await;
+    Ok(Outcome { response: report.response(), measures: report.measures(settings) })
 }
 
 async fn batch<P: Ports>(
@@ -336,8 +242,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_tick_does_not_wait_for_ever() {
-        assert_eq!(in_time(Seconds(60), async { 7 }).await, Some(7));
-        assert_eq!(in_time(Seconds(0), std::future::pending::<u32>()).await, None);
+        assert_eq!(Timers.within(Seconds(60), async { 7 }).await, Some(7));
+        assert_eq!(Timers.within(Seconds(0), std::future::pending::<u32>()).await, None);
     }
 
     #[test]

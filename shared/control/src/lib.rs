@@ -21,6 +21,7 @@ pub mod settings_cache;
 pub mod sums;
 #[cfg(test)]
 pub(crate) mod testkit;
+pub mod tick;
 mod wake;
 pub mod woken;
 mod writes;

@@ -2,31 +2,27 @@
 //! simulated queues for the batches of `control`, and their answers back.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::future::Future;
 use std::rc::Rc;
 
-use futures_util::future::join5;
 use muster_api::{AdminErrorCode, Answer};
 use muster_control::Settings;
 use muster_control::admin;
-use muster_control::app_owner::AppOwner;
 use muster_control::context::Context;
 use muster_control::jobs::batch::JobsBatch;
-use muster_control::jobs::recover::{Recover, RecoveryReport};
-use muster_control::launches::pass::last_call;
 use muster_control::launches::wake_up::WakeUp;
 use muster_control::metrics::Measure;
-use muster_control::ports::{self, Compute, Github, Queue};
+use muster_control::notices::Message;
+use muster_control::ports::{self, Compute, Github, Queue, Receiver, Unavailable};
 use muster_control::reaps::batch::{self, Batch};
-use muster_control::reaps::orphans::{Ledger, LedgerReport};
-use muster_control::reaps::sweep::Sweep;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_control::settings_cache::SettingsCache;
-use muster_control::sums::{PriceWatch, RollUp};
+use muster_control::tick::{Tick, TickReport, TimeLimit};
 use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::instance::{AfterEnd, Ages, ReportError};
 use muster_domain::message::JobsMessage;
-use muster_domain::time::Seconds;
+use muster_domain::time::{Seconds, Time};
 use serde_json::Value;
 
 use crate::agenda::{Millis, SECOND, Which};
@@ -285,43 +281,39 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let deadline = door.now() + TIME_LIMIT;
     let Some(settings) = &settings(door).await else { return };
-    let pass = Sweep { context: Context::new(door, queue, door, &(), settings) };
-    let begun = door.now();
-    let mut report = pass.sweep(begun).await;
+    let tick = Tick {
+        context: Context::new(door, queue, door, door, settings),
+        receiver: None::<&Nobody>,
+        limit: &NoLimit,
+        clock: &|| door.now(),
+        deadline,
+    };
+    let report = tick.run().await;
     measured(door, || report.measures(settings));
-    let orphans = std::mem::take(&mut report.ledger);
-    if report != muster_control::reaps::sweep::SweepReport::default() {
+    if report != TickReport::default() {
         note(door, || format!("  swept: {report:?}"));
     }
-    let recovered = RefCell::new(RecoveryReport::default());
-    let (clock, until) = (|| door.now(), last_call(begun, deadline));
-    let context = Context::new(door, queue, &(), door, settings);
-    let pass = Recover { context, clock: &clock, until, report: &recovered };
-    let inquiry = pass.run(&report.silent, &report.troubles);
-    let ledger = Ledger { context: Context::new(door, &(), door, &(), settings) };
-    let ends = ledger.work(orphans, until, || door.now());
-    let owner = AppOwner { context: Context::new(door, &(), &(), door, settings) };
-    let owned = owner.look(report.is_owner_doubted);
-    let kinds = std::mem::take(&mut report.kinds);
-    let prices = PriceWatch { context: Context::new(door, &(), door, &(), settings) };
-    let days = RollUp { context: Context::new(door, &(), &(), &(), settings) };
-    let ((), ended, owned, learned, rolled_up) =
-        join5(inquiry, ends, owned, prices.look(&kinds, door.now()), days.run(door.now())).await;
-    if let Err(error) = owned {
-        note(door, || format!("  failed to note whose the App is: {error}"));
+}
+
+/// Tasks of the simulated tick have all the time that the simulated deadline leaves them.
+struct NoLimit;
+
+impl TimeLimit for NoLimit {
+    async fn within<R>(&self, _left: Seconds, task: impl Future<Output = R>) -> Option<R> {
+        Some(task.await)
     }
-    let recovered = recovered.into_inner();
-    if recovered != RecoveryReport::default() {
-        note(door, || format!("  asked GitHub: {recovered:?}"));
+}
+
+/// Receives no notices.
+struct Nobody;
+
+impl Receiver for Nobody {
+    async fn address(&self, _now: Time) -> Result<Option<String>, Unavailable> {
+        Ok(None)
     }
-    if ended != LedgerReport::default() {
-        note(door, || format!("  worked the ledger: {ended:?}"));
-    }
-    if let Err(error) = learned {
-        note(door, || format!("  failed to learn prices: {error}"));
-    }
-    if let Err(error) = rolled_up {
-        note(door, || format!("  failed to roll usage up: {error}"));
+
+    async fn post(&self, message: &Message) -> Result<usize, Unavailable> {
+        Ok(message.notices.len())
     }
 }
 
