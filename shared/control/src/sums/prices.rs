@@ -7,7 +7,7 @@ use futures_util::future::{join_all, join3};
 use muster_domain::causes::with_causes;
 use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
-use muster_domain::usage::{Learned, Prices};
+use muster_domain::usage::{Learned, PriceQuery, Prices};
 
 use crate::context::{Context, Wired};
 use crate::ports::{PriceList, Table, Usage as _};
@@ -26,11 +26,8 @@ pub struct PriceWatch<'a, W: Wired> {
 
 /// A response about a price.
 struct Answer {
-    /// The type, or the disks.
-    of: String,
+    query: PriceQuery,
     learned: Result<Learned, ProviderError>,
-    /// The value to store if the call was refused.
-    refused: Learned,
 }
 
 impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
@@ -90,11 +87,10 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let answer = self.context.compute.spot_prices(&kinds.iter().cloned().collect()).await;
         let zones = |kind: &Arc<str>| answer.as_ref().map(|all| all.get(kind).cloned());
         let of = |kind: &Arc<str>| Answer {
-            of: kind.to_string(),
+            query: PriceQuery::Spot(kind.clone()),
             learned: zones(kind)
                 .map(|zones| Learned::Spot(kind.clone(), zones.unwrap_or_default()))
                 .map_err(Clone::clone),
-            refused: Learned::SpotRefused(kind.clone()),
         };
         kinds.iter().map(of).collect()
     }
@@ -108,9 +104,8 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let mut problems = Vec::new();
         for some in due.chunks(AT_ONCE) {
             let each = some.iter().map(async |kind| Answer {
-                of: kind.to_string(),
+                query: PriceQuery::List(kind.clone()),
                 learned: self.listed(kind).await,
-                refused: Learned::ListRefused(kind.clone()),
             });
             let answers = join_all(each).await;
             problems.extend(self.keep(used, "list prices", answers, now).await?);
@@ -133,7 +128,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
             return Ok(Vec::new());
         }
         let learned = self.context.compute.disk_price().await.map(Learned::Disk);
-        let answer = Answer { of: "disks".to_owned(), learned, refused: Learned::DiskRefused };
+        let answer = Answer { query: PriceQuery::Disk, learned };
         self.keep(used, "list prices", vec![answer], now).await
     }
 
@@ -146,22 +141,24 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         answers: Vec<Answer>,
         now: Time,
     ) -> Result<Vec<String>, PassError> {
-        let mut problems = BTreeMap::<String, Vec<String>>::new();
+        let mut problems = BTreeMap::<String, Vec<Arc<str>>>::new();
         let mut learned = Vec::new();
-        for answer in answers {
-            let is_refused = answer.is_refused();
-            match answer.learned {
+        for Answer { query, learned: answer } in answers {
+            match answer {
                 Ok(price) => learned.push(price),
                 Err(error) => {
-                    learned.extend(is_refused.then_some(answer.refused));
-                    problems.entry(with_causes(&error).to_string()).or_default().push(answer.of);
+                    let of = problems.entry(with_causes(&error).to_string()).or_default();
+                    of.push(query.of());
+                    if let ProviderError::Unauthorized(detail) = error {
+                        learned.push(Learned::Refused(query, detail.code));
+                    }
                 }
             }
         }
         if !learned.is_empty() {
             self.update(used, learned, now).await?;
         }
-        let problem = |(error, of): (String, Vec<String>)| {
+        let problem = |(error, of): (String, Vec<Arc<str>>)| {
             let problem = format!("{source} of {}: {error}", of.join(", "));
             tracing::warn!(problem, "failed to read prices");
             problem
