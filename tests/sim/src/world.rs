@@ -1,5 +1,6 @@
 //! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use muster_control::metrics::Measure;
@@ -124,6 +125,8 @@ pub struct World {
     pub expiring: Vec<Expiring>,
     /// Calls at the doors.
     pub calls: Calls,
+    /// Calls of GitHub, and of EC2 for other things than launches and ends, by operation.
+    pub operations: BTreeMap<String, u64>,
     /// What a summary needs besides.
     pub(crate) noted: Noted,
     /// Numbers for the report.
@@ -217,6 +220,7 @@ impl World {
             kept: None,
             expiring: Vec::new(),
             calls: Calls::default(),
+            operations: BTreeMap::new(),
             noted: Noted::default(),
             tally: Tally::default(),
             current: None,

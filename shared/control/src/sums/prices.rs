@@ -15,6 +15,8 @@ use crate::writes::{self, PassError};
 
 /// Maximum types per call for Spot prices: with six zones each they fit on one page.
 const TYPES_OF_CALL: usize = 100;
+/// Cursor of the last overdue queries.
+const OVERDUE: &str = "prices";
 /// Number of concurrent calls per source. Their results are stored before the next calls.
 const AT_ONCE: usize = 8;
 
@@ -48,6 +50,9 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let stored = writes::renewed(table, table.prices().await, Prices::default, now).await?;
         let mut known = stored.as_deref().cloned().unwrap_or_default();
         known.note_used(&used, now);
+        if known.is_overdue(now) && !writes::take_turn(table, OVERDUE, now).await? {
+            return Ok(Vec::new());
+        }
         let (spot, list) = (known.spot_due(now), known.list_due(now));
         let is_disk_due = !known.types.is_empty() && known.disk_due <= now;
         let (spot, list, disk) = join3(

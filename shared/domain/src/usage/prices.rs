@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::line::Line;
 use super::price::{Price, PricedBy};
+use crate::backoff::is_overdue;
 use crate::ec2::classify::classify;
 use crate::ec2::{ErrorClass, Make, Market};
 use crate::time::{Seconds, Time};
@@ -203,6 +204,15 @@ impl Prices {
     #[must_use]
     pub fn list_due(&self, now: Time) -> Vec<Arc<str>> {
         self.due(|kind| kind.list_due <= now)
+    }
+
+    /// Returns whether an earlier sweep should have learned a price, and recorded that.
+    #[must_use]
+    pub fn is_overdue(&self, now: Time) -> bool {
+        // The prices of a new type were due at no time.
+        let is_late = |due: Time| due != Time::default() && is_overdue(due, now);
+        let mut types = self.types.values();
+        types.any(|kind| is_late(kind.spot_due) || is_late(kind.list_due)) || is_late(self.disk_due)
     }
 
     fn due(&self, is_due: impl Fn(&TypeInUse) -> bool) -> Vec<Arc<str>> {
