@@ -542,7 +542,9 @@ class Alarms(unittest.TestCase):
         self.assertEqual((alarm["Properties"]["Period"], alarm["Properties"]["DatapointsToAlarm"]), (60, 5))
 
     def test_every_kind_of_failure_of_every_function_has_an_alarm(self):
-        """The alarm for each kind of failure of each function. "caller" is the operator, whose command fails."""
+        """The alarm for each kind of failure of each function. "caller" is the operator, whose command fails.
+
+        tests/sim/tests/fleet/alarms/cells.rs reads this table and runs the failures: each alarm must ring."""
         kinds = ("no table", "no queue", "no EC2 or GitHub", "throttled", "no start", "time-out", "poison", "unread")
         api, failing, entity = "Api5xxAlarm", "MessagesFailingAlarm", "EntityUnhealthyAlarm"
         errors, throttled, swept = "ScaleUpErrorsAlarm", "ScaleUpThrottledAlarm", "ReaperSilentAlarm"
@@ -550,7 +552,7 @@ class Alarms(unittest.TestCase):
             "Webhook": (None, api, None, api, api, api, "WebhooksUnreadableAlarm", "WebhooksFailingAlarm"),
             "ScaleUp": (failing, failing, "PoolRefusedAlarm", throttled, errors, errors, failing, "JobsUnreadAlarm"),
             "Reaper": ("ReaperErrorsAlarm", swept, "DeleteStuckAlarm", swept, "ReaperErrorsAlarm", "ReaperErrorsAlarm", failing, "DeleteStuckAlarm"),
-            "RunnerApi": (api, api, entity, api, api, api, "ApiRefusedAlarm", None),
+            "RunnerApi": (api, None, entity, api, api, api, "ApiRefusedAlarm", None),
             "Admin": ("caller", "caller", "caller", "caller", "caller", "caller", "caller", None),
         }  # fmt: skip
         functions = {name.removesuffix("Function") for name in rendered().of_type("AWS::Lambda::Function")}

@@ -9,6 +9,7 @@ use futures_util::future::{join_all, join4};
 use muster_api::answers::AppStatus;
 use muster_api::call_failure;
 use muster_domain::app::{AppFacts, Findings, OwnStack};
+use muster_domain::backoff::is_overdue;
 use muster_domain::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 
@@ -20,6 +21,8 @@ use crate::writes::{self, PassError};
 
 /// The time between two checks: every second sweep, also if one of them is some seconds late.
 const EVERY: Seconds = Seconds(110);
+/// Cursor of the last overdue check.
+const OVERDUE: &str = "app-check";
 
 /// Checks the App.
 pub struct AppWatch<'a, W: Wired> {
@@ -36,7 +39,11 @@ impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
         let table = self.context.table;
         let known = table.notices().await?;
         let checked = known.and_then(|known| known.into_record().app);
-        if checked.is_some_and(|app| !now.is_past(app.at, EVERY)) {
+        if checked.as_ref().is_some_and(|app| !now.is_past(app.at, EVERY)) {
+            return Ok(());
+        }
+        let is_overdue = checked.is_some_and(|app| is_overdue(app.at + EVERY, now));
+        if is_overdue && !writes::take_turn(table, OVERDUE, now).await? {
             return Ok(());
         }
         let found = self.status(&self.facts().await, now);

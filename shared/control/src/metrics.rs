@@ -60,7 +60,8 @@ impl Dimensions {
     strum::VariantArray,
 )]
 pub enum Metric {
-    /// Age of the oldest instance in `pending_delete`, `pending_force_delete` or `deleting`.
+    /// Age of the oldest instance in `pending_delete`, `pending_force_delete` or `deleting`, or whose
+    /// reap pass is overdue.
     OldestPendingDeleteAgeSeconds,
     /// Age of the oldest queued job of a pool that has no runner yet.
     OldestQueuedJobAgeSeconds,

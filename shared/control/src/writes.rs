@@ -115,6 +115,24 @@ where
     Ok(Some(change.stored(&committed)))
 }
 
+/// Moves a cursor before calls to GitHub or EC2 whose answers are recorded. While the table refuses
+/// writes, every sweep would repeat those calls. Returns false if a concurrent sweep makes them.
+///
+/// # Errors
+/// When the table does not answer.
+pub(crate) async fn take_turn<T: Table>(
+    table: &T,
+    cursor: &str,
+    now: Time,
+) -> Result<bool, PassError> {
+    let last = table.cursor(cursor).await?;
+    match table.move_cursor(cursor, last, now).await {
+        Ok(()) => Ok(true),
+        Err(CommitError::Conflict) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// A record that a write replaces.
 pub(crate) enum Before<R> {
     /// The record as read, if it exists.

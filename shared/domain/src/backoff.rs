@@ -1,7 +1,17 @@
 //! The two back-off sequences.
 
-use crate::time::Seconds;
+use crate::time::{Seconds, Time};
 use crate::timings::Timings;
+
+/// How long after its time the work of a sweep is overdue. More than a minute, the interval of
+/// sweeps: an earlier one has probably failed to record that it did the work.
+const OVERDUE: Seconds = Seconds(90);
+
+/// Returns whether work that was due at `due` is overdue.
+#[must_use]
+pub fn is_overdue(due: Time, now: Time) -> bool {
+    now.is_past(due, OVERDUE)
+}
 
 /// Returns the wait before delete attempt `attempts + 1`, where `attempts` have failed so far: 0,
 /// 1, 2, 4, 8 … steps up to the cap (GARM's instance manager uses this sequence).

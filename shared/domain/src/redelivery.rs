@@ -179,6 +179,12 @@ impl Redeliveries {
             && !is_ahead(self.due_at, EVERY)
     }
 
+    /// Returns whether an earlier sweep should have read the list, and recorded that.
+    #[must_use]
+    pub fn is_overdue(&self, now: Time) -> bool {
+        backoff::is_overdue(self.busy_until.map_or(self.due_at, |busy| busy.max(self.due_at)), now)
+    }
+
     /// Returns the page to read next. `None` for the first page, which every sweep reads.
     #[must_use]
     pub fn cursor(&self) -> Option<&str> {

@@ -27,8 +27,9 @@ use serde_json::Value;
 
 use crate::agenda::{Millis, SECOND, Which};
 use crate::door::Door;
-use crate::executor::Sim;
+use crate::executor::{Pause, Sim};
 use crate::fault::Fault;
+use crate::lambda::{Failing, Function, function_of};
 use crate::queue::{Body, Received};
 use crate::world::World;
 
@@ -133,6 +134,9 @@ impl World {
 
     /// The answer to a machine's call is on its way.
     pub fn reply(&mut self, number: u32, reply: Reply) {
+        if matches!(reply, Reply::Broken) {
+            self.count_error(Function::RunnerApi);
+        }
         let call = &self.api_calls[number as usize];
         let machine = call.machine;
         if call.reply.is_some() || self.strikes(Fault::ReportLost) {
@@ -153,6 +157,14 @@ impl World {
 /// Runs an invocation to its end.
 pub async fn run(sim: Rc<Sim>, call: Call, skew: Millis, cold: bool) {
     sim.world.borrow_mut().note_invocation(&call);
+    let failing = sim.world.borrow().failing(function_of(&call));
+    match failing {
+        None => {}
+        Some(how @ (Failing::Throttled | Failing::NoStart)) => {
+            return sim.world.borrow_mut().is_not_run(&call, how);
+        }
+        Some(Failing::TimedOut) => Pause::new(&sim, call.time_limit() + SECOND).await,
+    }
     let is_api = matches!(call, Call::Api(_));
     let door = Door { sim, skew, cold: Cell::new(cold), is_api };
     let naive = door.sim.world.borrow().naive;
@@ -179,7 +191,11 @@ async fn webhook(door: &Door, number: u32) {
     let Some(message) = door.sim.world.borrow().message_of(number) else { return };
     // An error is answered with 5xx, and GitHub does not deliver again by itself.
     let sent = door.send_jobs(&[message]).await;
-    door.sim.world.borrow_mut().delivered(number, sent.is_ok());
+    let mut world = door.sim.world.borrow_mut();
+    world.delivered(number, sent.is_ok());
+    if sent.is_err() {
+        world.count_error(Function::Webhook);
+    }
 }
 
 /// A batch of the jobs queue.
@@ -280,7 +296,9 @@ pub(crate) async fn acknowledge(door: &Door, which: Which, done: &[&Received]) {
 
 pub(crate) async fn sweep(door: &Door, queue: &impl Queue) {
     let deadline = door.now() + TIME_LIMIT;
-    let Some(settings) = &settings(door).await else { return };
+    let Some(settings) = &settings(door).await else {
+        return door.sim.world.borrow_mut().count_error(Function::Reaper);
+    };
     let tick = Tick {
         context: Context::new(door, queue, door, door, settings),
         receiver: None::<&Nobody>,

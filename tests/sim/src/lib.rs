@@ -21,6 +21,7 @@ mod intents;
 pub mod invariants;
 pub mod invocations;
 mod kills;
+pub mod lambda;
 mod liveness;
 pub mod machine;
 pub mod many;

@@ -14,6 +14,7 @@ use crate::agenda::{Event, MINUTE, Millis, SECOND, Which};
 use crate::door::Door;
 use crate::fault::Fault;
 use crate::invocations::Call;
+use crate::lambda::{Failing, consumer_of};
 use crate::world::{Task, World};
 
 /// Visibility of all queues: six times the functions' time-out, as AWS advises.
@@ -224,6 +225,9 @@ impl World {
             return;
         }
         queue.poll_at = None;
+        if self.lambda.unread.contains(&which) {
+            return;
+        }
         loop {
             let batch = self.queues.of(which).template.batch;
             let full = self.cloud_config.by_hand || self.queues.full_batches;
@@ -277,13 +281,21 @@ impl World {
             }
             return;
         }
-        self.queues.of(which).running += 1;
         let batch = Rc::new(batch);
         let call = match which {
             Which::Jobs => Call::ScaleUp(batch),
             Which::Launch => Call::Launch(batch),
             Which::Reap => Call::Reap(batch),
         };
+        if self.failing(consumer_of(which)) == Some(Failing::Throttled) {
+            // They return by themselves after the visibility time-out.
+            self.is_not_run(&call, Failing::Throttled);
+            if let Some(next) = self.queues.of(which).next_visible() {
+                self.poll_by(which, next.max(self.now + 1));
+            }
+            return;
+        }
+        self.queues.of(which).running += 1;
         let after = self.between(2, 50);
         self.start(Task::Function(call), after);
     }
@@ -417,7 +429,7 @@ impl Door {
             return Ok(());
         }
         self.call(|world| {
-            if world.strikes(Fault::SendFailed) {
+            if world.lambda.full.contains(&which) || world.strikes(Fault::SendFailed) {
                 return Err(QueueError(Unavailable::new("not sent")));
             }
             for body in bodies {

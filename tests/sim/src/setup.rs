@@ -114,6 +114,7 @@ impl AppSetup for Door {
             let made = made.map_err(|_| ConversionError::UnknownCode)?;
             let login = text(&made["owner"]["login"]);
             let owner = match made["owner"]["type"] == "Organization" {
+                _ if world.github.script.hides_app_owner => AppAccount::Other,
                 true => AppAccount::Organization(login),
                 false => AppAccount::Person(login),
             };

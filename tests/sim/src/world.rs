@@ -1,5 +1,6 @@
 //! The whole simulated cloud as one value: tables, queues, EC2, GitHub, the faults and the trace.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use muster_control::metrics::Measure;
@@ -21,6 +22,7 @@ use crate::fault::{Counts, Fault, FaultRates, FaultStreams};
 use crate::github::Github;
 use crate::invariants::{Checker, Violation};
 use crate::invocations::{ApiCall, Call};
+use crate::lambda::{Lambda, function_of};
 use crate::naive::PeerPolicy;
 use crate::names::{APP_OWNER, right_app};
 use crate::queue::Queues;
@@ -124,6 +126,8 @@ pub struct World {
     pub expiring: Vec<Expiring>,
     /// Calls at the doors.
     pub calls: Calls,
+    /// Calls of GitHub, and of EC2 for other things than launches and ends, by operation.
+    pub operations: BTreeMap<String, u64>,
     /// What a summary needs besides.
     pub(crate) noted: Noted,
     /// Numbers for the report.
@@ -150,6 +154,8 @@ pub struct World {
     pub(crate) replayed: Option<Box<Drawn>>,
     /// What job events, ends and sweeps told CloudWatch, and when; where a test wants to see it.
     pub measures: Option<Vec<(Millis, Measure)>>,
+    /// What AWS counts of the functions.
+    pub lambda: Lambda,
 }
 
 /// A time in which one service is away.
@@ -217,6 +223,7 @@ impl World {
             kept: None,
             expiring: Vec::new(),
             calls: Calls::default(),
+            operations: BTreeMap::new(),
             noted: Noted::default(),
             tally: Tally::default(),
             current: None,
@@ -232,6 +239,7 @@ impl World {
             chosen: None,
             replayed: None,
             measures: None,
+            lambda: Lambda::default(),
         }
     }
 
@@ -381,16 +389,24 @@ impl World {
     pub fn ended(&mut self, task: &Task, killed: bool) {
         match task {
             Task::Machine(machine) => self.ec2.at_mut(*machine).task = None,
-            Task::Function(call) => match call {
-                Call::ScaleUp(_) => self.queue_is_free(Which::Jobs),
-                Call::Launch(_) => self.queue_is_free(Which::Launch),
-                Call::Reap(_) => self.queue_is_free(Which::Reap),
-                Call::Webhook(number) if killed => self.delivered(*number, false),
-                Call::Api(number) if killed => {
-                    self.reply(*number, crate::invocations::Reply::Broken);
-                }
-                _ => {}
-            },
+            Task::Function(call) if killed && !matches!(call, Call::Api(_)) => {
+                self.count_error(function_of(call));
+                self.ended_function(call, killed);
+            }
+            Task::Function(call) => self.ended_function(call, killed),
+        }
+    }
+
+    fn ended_function(&mut self, call: &Call, killed: bool) {
+        match call {
+            Call::ScaleUp(_) => self.queue_is_free(Which::Jobs),
+            Call::Launch(_) => self.queue_is_free(Which::Launch),
+            Call::Reap(_) => self.queue_is_free(Which::Reap),
+            Call::Webhook(number) if killed => self.delivered(*number, false),
+            Call::Api(number) if killed => {
+                self.reply(*number, crate::invocations::Reply::Broken);
+            }
+            _ => {}
         }
     }
 
@@ -437,6 +453,7 @@ impl World {
         if self.now < self.ticks_end {
             self.agenda.at(self.now + MINUTE, Event::Tick);
         }
+        self.count_age();
         self.look_at_forced();
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
         let wants_idle = self.checker.pools.iter().any(|pool| pool.idle_wanted() > 0);

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use futures_util::future::{join_all, join3};
+use muster_domain::backoff::is_overdue;
 use muster_domain::causes::with_causes;
 use muster_domain::ids::{JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::instance::{Instance, State};
@@ -170,6 +171,12 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
                     "skipped a record that this version cannot read"
                 );
             }
+            // No pass has run for them, although each sweep sent a message: the queue is not read, or
+            // the passes fail.
+            let overdue = due.items.iter().filter_map(|instance| instance.due_at());
+            let overdue = overdue.filter(|due| is_overdue(*due, now)).map(|due| now.since(due).0);
+            report.oldest_pending_delete =
+                overdue.fold(report.oldest_pending_delete, |oldest, age| oldest.max(age));
             let slack = self.context.settings.timings.sweep_slack_seconds;
             let messages: Vec<ReapMessage> = due
                 .items

@@ -7,7 +7,7 @@ use futures_util::future::{join_all, join3};
 use muster_domain::causes::with_causes;
 use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
-use muster_domain::usage::{Learned, Prices};
+use muster_domain::usage::{Learned, PriceQuery, Prices};
 
 use crate::context::{Context, Wired};
 use crate::ports::{PriceList, Table, Usage as _};
@@ -15,6 +15,8 @@ use crate::writes::{self, PassError};
 
 /// Maximum types per call for Spot prices: with six zones each they fit on one page.
 const TYPES_OF_CALL: usize = 100;
+/// Cursor of the last overdue queries.
+const OVERDUE: &str = "prices";
 /// Number of concurrent calls per source. Their results are stored before the next calls.
 const AT_ONCE: usize = 8;
 
@@ -26,11 +28,8 @@ pub struct PriceWatch<'a, W: Wired> {
 
 /// A response about a price.
 struct Answer {
-    /// The type, or the disks.
-    of: String,
+    query: PriceQuery,
     learned: Result<Learned, ProviderError>,
-    /// The value to store if the call was refused.
-    refused: Learned,
 }
 
 impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
@@ -51,6 +50,9 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let stored = writes::renewed(table, table.prices().await, Prices::default, now).await?;
         let mut known = stored.as_deref().cloned().unwrap_or_default();
         known.note_used(&used, now);
+        if known.is_overdue(now) && !writes::take_turn(table, OVERDUE, now).await? {
+            return Ok(Vec::new());
+        }
         let (spot, list) = (known.spot_due(now), known.list_due(now));
         let is_disk_due = !known.types.is_empty() && known.disk_due <= now;
         let (spot, list, disk) = join3(
@@ -90,11 +92,10 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let answer = self.context.compute.spot_prices(&kinds.iter().cloned().collect()).await;
         let zones = |kind: &Arc<str>| answer.as_ref().map(|all| all.get(kind).cloned());
         let of = |kind: &Arc<str>| Answer {
-            of: kind.to_string(),
+            query: PriceQuery::Spot(kind.clone()),
             learned: zones(kind)
                 .map(|zones| Learned::Spot(kind.clone(), zones.unwrap_or_default()))
                 .map_err(Clone::clone),
-            refused: Learned::SpotRefused(kind.clone()),
         };
         kinds.iter().map(of).collect()
     }
@@ -108,9 +109,8 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let mut problems = Vec::new();
         for some in due.chunks(AT_ONCE) {
             let each = some.iter().map(async |kind| Answer {
-                of: kind.to_string(),
+                query: PriceQuery::List(kind.clone()),
                 learned: self.listed(kind).await,
-                refused: Learned::ListRefused(kind.clone()),
             });
             let answers = join_all(each).await;
             problems.extend(self.keep(used, "list prices", answers, now).await?);
@@ -133,7 +133,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
             return Ok(Vec::new());
         }
         let learned = self.context.compute.disk_price().await.map(Learned::Disk);
-        let answer = Answer { of: "disks".to_owned(), learned, refused: Learned::DiskRefused };
+        let answer = Answer { query: PriceQuery::Disk, learned };
         self.keep(used, "list prices", vec![answer], now).await
     }
 
@@ -146,22 +146,24 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         answers: Vec<Answer>,
         now: Time,
     ) -> Result<Vec<String>, PassError> {
-        let mut problems = BTreeMap::<String, Vec<String>>::new();
+        let mut problems = BTreeMap::<String, Vec<Arc<str>>>::new();
         let mut learned = Vec::new();
-        for answer in answers {
-            let is_refused = answer.is_refused();
-            match answer.learned {
+        for Answer { query, learned: answer } in answers {
+            match answer {
                 Ok(price) => learned.push(price),
                 Err(error) => {
-                    learned.extend(is_refused.then_some(answer.refused));
-                    problems.entry(with_causes(&error).to_string()).or_default().push(answer.of);
+                    let of = problems.entry(with_causes(&error).to_string()).or_default();
+                    of.push(query.of());
+                    if let ProviderError::Unauthorized(detail) = error {
+                        learned.push(Learned::Refused(query, detail.code));
+                    }
                 }
             }
         }
         if !learned.is_empty() {
             self.update(used, learned, now).await?;
         }
-        let problem = |(error, of): (String, Vec<String>)| {
+        let problem = |(error, of): (String, Vec<Arc<str>>)| {
             let problem = format!("{source} of {}: {error}", of.join(", "));
             tracing::warn!(problem, "failed to read prices");
             problem

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backoff;
 use crate::ids::{Entity, InstallationId};
 use crate::time::{Seconds, Time};
 
@@ -55,6 +56,14 @@ impl Turn {
         } else {
             Step::List(self.next)
         }
+    }
+
+    /// Returns whether an earlier sweep should have listed the repositories, and recorded that. Of a
+    /// further page it is not known.
+    #[must_use]
+    pub fn is_listing_overdue(&self, now: Time) -> bool {
+        let is_late = |began: Time| backoff::is_overdue(began + ROUND, now);
+        self.next.is_some() || self.began_at.is_some_and(is_late)
     }
 
     /// Records a listed page, whose repositories are queried next.

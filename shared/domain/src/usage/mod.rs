@@ -25,7 +25,10 @@ pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine};
 pub use self::made::{Loss, end_of, loss};
 pub use self::parts::Parts;
 pub use self::price::{Price, PricedBy};
-pub use self::prices::{History, Learned, MOST_TYPES, OwnPrices, Prices, TypeInUse};
+pub use self::prices::{
+    History, Learned, MOST_TYPES, OwnPrices, PriceQuery, PriceSource, Prices, RefusedPrices,
+    TypeInUse,
+};
 pub use self::waits::{Waits, WaitsFor};
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::line::Line;
 use super::price::{Price, PricedBy};
-use crate::ec2::{Make, Market};
+use crate::backoff::is_overdue;
+use crate::ec2::classify::classify;
+use crate::ec2::{ErrorClass, Make, Market};
 use crate::time::{Seconds, Time};
 
 /// How long a Spot price is valid, and how long a refused query is not repeated.
@@ -25,6 +27,8 @@ const NOTED_FOR: Seconds = Seconds(24 * 3_600);
 /// Maximum number of types whose prices are stored, which is about all that EC2 has. A type needs
 /// some 250 bytes in six zones, and DynamoDB accepts items of 400 KB.
 pub const MOST_TYPES: usize = 1_000;
+/// The name of disks among the types.
+const DISKS: &str = "disks";
 /// Average hours per month. EBS bills a monthly price by the second.
 const HOURS_OF_MONTH: u64 = 730;
 
@@ -51,6 +55,30 @@ pub struct Prices {
     /// The types whose prices are updated.
     #[serde(default)]
     pub types: BTreeMap<Arc<str>, TypeInUse>,
+    /// The sources that deny queries.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<PriceSource, RefusedPrices>,
+}
+
+/// A source of prices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceSource {
+    /// EC2's history of Spot prices.
+    Spot,
+    /// AWS's price list.
+    List,
+}
+
+/// The queries that a source denies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedPrices {
+    /// When the first of them was denied.
+    pub since: Time,
+    /// The code of the last denial.
+    pub code: String,
+    /// The types, or disks.
+    pub of: BTreeSet<Arc<str>>,
 }
 
 /// When to query the prices of a type again.
@@ -64,6 +92,17 @@ pub struct TypeInUse {
     pub list_due: Time,
 }
 
+/// A price query, to one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PriceQuery {
+    /// The Spot prices of a type.
+    Spot(Arc<str>),
+    /// The list price of a type.
+    List(Arc<str>),
+    /// The list price of disks.
+    Disk,
+}
+
 /// The result of one price query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Learned {
@@ -73,12 +112,49 @@ pub enum Learned {
     List(Arc<str>, Option<u64>),
     /// The list price of disks, if listed.
     Disk(Option<u64>),
-    /// The Spot price query for this type was refused. The known price is kept.
-    SpotRefused(Arc<str>),
-    /// The list price query for this type was refused. The known price is kept.
-    ListRefused(Arc<str>),
-    /// The list price query for disks was refused. The known price is kept.
-    DiskRefused,
+    /// The query was refused with this code. The known price is kept.
+    Refused(PriceQuery, String),
+}
+
+impl PriceQuery {
+    const fn source(&self) -> PriceSource {
+        match self {
+            Self::Spot(_) => PriceSource::Spot,
+            Self::List(_) | Self::Disk => PriceSource::List,
+        }
+    }
+
+    /// Returns the type, or disks.
+    #[must_use]
+    pub fn of(&self) -> Arc<str> {
+        match self {
+            Self::Spot(kind) | Self::List(kind) => kind.clone(),
+            Self::Disk => DISKS.into(),
+        }
+    }
+}
+
+impl Learned {
+    fn query(&self) -> PriceQuery {
+        match self {
+            Self::Spot(kind, _) => PriceQuery::Spot(kind.clone()),
+            Self::List(kind, _) => PriceQuery::List(kind.clone()),
+            Self::Disk(_) => PriceQuery::Disk,
+            Self::Refused(query, _) => query.clone(),
+        }
+    }
+
+    /// Returns the code if the caller has no permission for the query. Other refusals concern one
+    /// type, such as one that the region does not have.
+    fn denied(&self) -> Option<&str> {
+        match self {
+            Self::Refused(_, code) => {
+                let is_denied = classify(Some(code), None, "") == ErrorClass::Authorization;
+                is_denied.then_some(code)
+            }
+            Self::Spot(..) | Self::List(..) | Self::Disk(_) => None,
+        }
+    }
 }
 
 impl Prices {
@@ -112,6 +188,10 @@ impl Prices {
         self.types = types.into_iter().collect();
         self.spot.retain(|name, _| self.types.contains_key(name));
         self.list.retain(|name, _| self.types.contains_key(name));
+        for refused in self.refused.values_mut() {
+            refused.of.retain(|name| &**name == DISKS || self.types.contains_key(name));
+        }
+        self.refused.retain(|_, refused| !refused.of.is_empty());
     }
 
     /// Returns the types whose Spot prices are due.
@@ -126,6 +206,15 @@ impl Prices {
         self.due(|kind| kind.list_due <= now)
     }
 
+    /// Returns whether an earlier sweep should have learned a price, and recorded that.
+    #[must_use]
+    pub fn is_overdue(&self, now: Time) -> bool {
+        // The prices of a new type were due at no time.
+        let is_late = |due: Time| due != Time::default() && is_overdue(due, now);
+        let mut types = self.types.values();
+        types.any(|kind| is_late(kind.spot_due) || is_late(kind.list_due)) || is_late(self.disk_due)
+    }
+
     fn due(&self, is_due: impl Fn(&TypeInUse) -> bool) -> Vec<Arc<str>> {
         self.types.iter().filter(|(_, kind)| is_due(kind)).map(|(name, _)| name.clone()).collect()
     }
@@ -133,6 +222,7 @@ impl Prices {
     /// Records the result of a query.
     pub fn learn(&mut self, learned: Learned, now: Time) {
         let (again, next) = (now + SPOT_FOR, now + LIST_FOR);
+        self.note_denied(&learned.query(), learned.denied(), now);
         match learned {
             Learned::Spot(kind, zones) => {
                 (self.at, self.spot_at) = (now, now);
@@ -150,9 +240,28 @@ impl Prices {
             Learned::Disk(price) => {
                 (self.at, self.disk, self.disk_due) = (now, price, next);
             }
-            Learned::SpotRefused(kind) => self.in_use(&kind).spot_due = again,
-            Learned::ListRefused(kind) => self.in_use(&kind).list_due = again,
-            Learned::DiskRefused => self.disk_due = again,
+            Learned::Refused(PriceQuery::Spot(kind), _) => self.in_use(&kind).spot_due = again,
+            Learned::Refused(PriceQuery::List(kind), _) => self.in_use(&kind).list_due = again,
+            Learned::Refused(PriceQuery::Disk, _) => self.disk_due = again,
+        }
+    }
+
+    /// Records that a query was denied with this code, or that it was not.
+    fn note_denied(&mut self, query: &PriceQuery, code: Option<&str>, now: Time) {
+        let (source, of) = (query.source(), query.of());
+        if let Some(code) = code {
+            let known = self.refused.entry(source).or_insert_with(|| RefusedPrices {
+                since: now,
+                code: String::new(),
+                of: BTreeSet::new(),
+            });
+            code.clone_into(&mut known.code);
+            known.of.insert(of);
+        } else if let Some(known) = self.refused.get_mut(&source) {
+            known.of.remove(&of);
+            if known.of.is_empty() {
+                self.refused.remove(&source);
+            }
         }
     }
 

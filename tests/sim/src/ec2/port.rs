@@ -34,6 +34,7 @@ impl World {
     /// A question that EC2 may leave unanswered.
     pub(crate) fn ec2_answers(&mut self, operation: &str) -> Result<(), ProviderError> {
         self.calls.looks += 1;
+        *self.operations.entry(operation.to_owned()).or_default() += 1;
         if self.is_bucket_empty(Call::Describe) {
             return Err(ProviderError::Unavailable(self.told(operation, "RequestLimitExceeded")));
         }

@@ -147,6 +147,8 @@ pub struct Script {
     pub removes_nothing: bool,
     /// It goes on calling a dead runner busy.
     pub never_gives_up: bool,
+    /// A new App has an owner that is neither an organization nor a person, as an enterprise.
+    pub hides_app_owner: bool,
 }
 
 /// All of GitHub.

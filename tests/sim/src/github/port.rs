@@ -59,6 +59,7 @@ impl World {
 
     fn count_github(&mut self, operation: &str) {
         self.calls.github += 1;
+        *self.operations.entry(operation.to_owned()).or_default() += 1;
         self.calls.github_lists += u64::from(operation == "list-runners");
     }
 

@@ -73,6 +73,10 @@ impl Scenario {
                     Some(("idle", value)) => file["limits"]["idle_limit"] = value.into(),
                     Some(("boot", value)) => file["limits"]["boot_deadline"] = value.into(),
                     Some(("repositories", value)) => file["repositories"] = json!([value]),
+                    Some(("of", value)) => file["entity"] = value.into(),
+                    Some(("types", value)) => {
+                        file["instances"]["types"] = value.split(',').collect::<Vec<_>>().into();
+                    }
                     Some(("enabled", value)) => file["enabled"] = (value == "yes").into(),
                     _ => return Err(format!("{option}: not an option of a pool in a file")),
                 }

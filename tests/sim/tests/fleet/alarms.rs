@@ -1,9 +1,10 @@
 //! The template's alarms on failures, waits, waste and money, over the metrics that the functions emit in hours that go wrong.
 
+mod cells;
+
 use std::collections::BTreeMap;
 
 use muster_control::Settings;
-use muster_control::metrics::Measure;
 use muster_domain::timings::Timings;
 use muster_sim::agenda::{HOUR, MINUTE, Millis, SECOND, START};
 use muster_sim::ec2::Behaviour;
@@ -12,6 +13,10 @@ use muster_sim::fault::Fault;
 use muster_sim::schedule::{Plan, PlannedJob, STACK, pool};
 
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
+
+/// A value in CloudWatch: when, the metric, and what was told at once. A metric of AWS begins with the
+/// template's resource.
+type Point = (Millis, String, Vec<f64>);
 
 /// An alarm of CloudWatch.
 #[derive(Debug)]
@@ -22,9 +27,10 @@ struct Alarm {
     /// So many of the last periods.
     datapoints: usize,
     of: usize,
-    /// From the threshold on, or only above it.
-    is_from: bool,
+    comparison: String,
     threshold: f64,
+    /// Whether a period without a value is one too many.
+    is_missing_bad: bool,
 }
 
 impl Alarm {
@@ -37,16 +43,25 @@ impl Alarm {
             line.unwrap_or_else(|| panic!("{resource} has no {name}"))
         };
         let number = |name: &str| field(name).parse::<usize>().expect("a number");
-        assert_eq!(field("TreatMissingData"), "notBreaching");
         let statistic = if resource == "WaitLongAlarm" { "ExtendedStatistic" } else { "Statistic" };
+        let metric = field("MetricName").trim_matches('"');
+        let metric = match field("Namespace") {
+            "Muster" => metric.to_owned(),
+            _ => format!("{} {metric}", watched(field("Dimensions"))),
+        };
         Self {
-            metric: field("MetricName").to_owned(),
+            metric,
             statistic: field(statistic).to_owned(),
             period: SECOND * i64::try_from(number("Period")).expect("seconds"),
             datapoints: number("DatapointsToAlarm"),
             of: number("EvaluationPeriods"),
-            is_from: field("ComparisonOperator") == "GreaterThanOrEqualToThreshold",
+            comparison: field("ComparisonOperator").to_owned(),
             threshold: parameter.unwrap_or_else(|| field("Threshold").parse().expect("a number")),
+            is_missing_bad: match field("TreatMissingData") {
+                "breaching" => true,
+                "notBreaching" => false,
+                other => panic!("{other} is not known here"),
+            },
         }
     }
 
@@ -60,36 +75,59 @@ impl Alarm {
         }
     }
 
+    fn is_breach(&self, values: Option<&Vec<f64>>) -> bool {
+        let Some(values) = values else { return self.is_missing_bad };
+        let value = self.value(values.clone());
+        match self.comparison.as_str() {
+            "GreaterThanThreshold" => value > self.threshold,
+            "GreaterThanOrEqualToThreshold" => value >= self.threshold,
+            "LessThanThreshold" => value < self.threshold,
+            other => panic!("{other} is not known here"),
+        }
+    }
+
     /// When it first rang.
-    fn rang(&self, told: &[(Millis, Measure)]) -> Option<Millis> {
+    fn rang(&self, told: &[Point]) -> Option<Millis> {
         self.red(told).first().copied()
     }
 
     /// The ends of all periods after which it is red.
-    fn red(&self, told: &[(Millis, Measure)]) -> Vec<Millis> {
+    fn red(&self, told: &[Point]) -> Vec<Millis> {
         let mut periods: BTreeMap<Millis, Vec<f64>> = BTreeMap::new();
-        for (at, measure) in told.iter().filter(|(_, one)| one.metric.name() == self.metric) {
-            periods.entry(at / self.period).or_default().extend(&measure.values);
+        for (at, _, values) in told.iter().filter(|(_, metric, _)| *metric == self.metric) {
+            periods.entry(at / self.period).or_default().extend(values);
         }
-        let is_breach = |period: Millis| {
-            let value = periods.get(&period).map(|values| self.value(values.clone()));
-            value.is_some_and(|value| {
-                value > self.threshold || self.is_from && value >= self.threshold
-            })
-        };
+        let first = START / self.period;
+        let end = told.iter().map(|(at, _, _)| at / self.period).max().unwrap_or(first);
         let last = i64::try_from(self.of).expect("few");
         let rings = |period: &Millis| {
-            (period - last + 1..=*period).filter(|one| is_breach(*one)).count() >= self.datapoints
-        };
-        let Some((&first, &end)) = periods.keys().next().zip(periods.keys().next_back()) else {
-            return Vec::new();
+            let window = (period - last + 1).max(first)..=*period;
+            let breaches = window.filter(|one| self.is_breach(periods.get(one)));
+            breaches.count() >= self.datapoints
         };
         (first..=end).filter(rings).map(|period| (period + 1) * self.period - START).collect()
     }
 }
 
+/// The resource whose metric of AWS it is: `!Ref ScaleUpFunction`, `!GetAtt JobsQueue.QueueName`.
+fn watched(dimensions: &str) -> &str {
+    let (_, value) = dimensions.split_once("Value: !").expect("a reference");
+    let value = value.split_whitespace().nth(1).expect("a resource");
+    value.split('.').next().unwrap_or(value)
+}
+
+/// All that CloudWatch has after a run.
+fn points(executor: &Executor) -> Vec<Point> {
+    let mut world = executor.sim().world.borrow_mut();
+    assert!(world.violation.is_none(), "{:?}", world.violation);
+    let own = world.measures.take().expect("looked at").into_iter();
+    let own = own.map(|(at, one)| (at, one.metric.name().to_owned(), one.values));
+    let aws = std::mem::take(&mut world.lambda.counted).into_iter();
+    own.chain(aws.map(|(at, metric, value)| (at, metric, vec![value]))).collect()
+}
+
 /// What is told in four hours: so many jobs of these minutes come at once, and one of ten minutes each minute for an hour.
-fn told(max: u32, burst: (usize, i64), machines: Behaviour) -> Vec<(Millis, Measure)> {
+fn told(max: u32, burst: (usize, i64), machines: Behaviour) -> Vec<Point> {
     told_with(max, burst, machines, 4, &[])
 }
 
@@ -100,24 +138,10 @@ fn told_with(
     machines: Behaviour,
     hours: i64,
     faults: &[(Fault, u32)],
-) -> Vec<(Millis, Measure)> {
-    let mut plan = Plan::of(1).without(Fault::ALL);
-    (plan.orders, plan.flips, plan.windows) = (Vec::new(), Vec::new(), Vec::new());
-    let pool = pool("linux", &["linux"], max, "on-demand", None);
-    plan.settings = Settings::from_parameters(STACK.to_owned(), vec![pool], Timings::default());
-    plan.strangers = 0;
-    let job = |at, minutes| PlannedJob {
-        at: START + MINUTE + at,
-        gate: None,
-        cancelled_at: None,
-        repository: "acme/web",
-        private: true,
-        labels: &["linux"],
-        length: minutes * MINUTE,
-    };
+) -> Vec<Point> {
+    let mut plan = planned(max, hours);
     let burst = (0..at_once).map(|_| job(0, minutes));
     plan.jobs = burst.chain((0..60).map(|minute| job(minute * MINUTE, 10))).collect();
-    plan.faults_end = START + hours * HOUR;
     for (_, rates) in &mut plan.weathers {
         faults.iter().for_each(|(fault, ppm)| rates.set(*fault, *ppm));
     }
@@ -126,9 +150,31 @@ fn told_with(
     world.measures = Some(Vec::new());
     let mut executor = Executor::new(world, plan.settings.clone());
     executor.run(plan.faults_end);
-    let mut world = executor.sim().world.borrow_mut();
-    assert!(world.violation.is_none(), "{:?}", world.violation);
-    world.measures.take().expect("looked at")
+    points(&executor)
+}
+
+/// So many hours in which nothing fails, without jobs.
+fn planned(max: u32, hours: i64) -> Plan {
+    let mut plan = Plan::of(1).without(Fault::ALL);
+    (plan.orders, plan.flips, plan.windows) = (Vec::new(), Vec::new(), Vec::new());
+    let pool = pool("linux", &["linux"], max, "on-demand", None);
+    plan.settings = Settings::from_parameters(STACK.to_owned(), vec![pool], Timings::default());
+    plan.strangers = 0;
+    plan.faults_end = START + hours * HOUR;
+    plan
+}
+
+/// A job of so many minutes.
+const fn job(at: Millis, minutes: i64) -> PlannedJob {
+    PlannedJob {
+        at: START + MINUTE + at,
+        gate: None,
+        cancelled_at: None,
+        repository: "acme/web",
+        private: true,
+        labels: &["linux"],
+        length: minutes * MINUTE,
+    }
 }
 
 #[test]
@@ -136,7 +182,7 @@ fn waits_waste_and_money_ring_when_they_are_there_and_not_before() {
     let wait = Alarm::of("WaitLongAlarm", Some(300.0));
     let vain = Alarm::of("InVainAlarm", None);
     let spend = Alarm::of("SpendAlarm", Some(3.0));
-    let rang = |told: &[(Millis, Measure)]| [&wait, &vain, &spend].map(|one| one.rang(told));
+    let rang = |told: &[Point]| [&wait, &vain, &spend].map(|one| one.rang(told));
     let within = |rang: Option<Millis>, most| rang.is_some_and(|at| at <= most * MINUTE);
     let well = Behaviour::default;
     assert_eq!(rang(&told(60, (0, 0), well())), [None; 3], "a usual hour");

@@ -1,10 +1,13 @@
 //! Why a pool launches no machine: `status`, `explain` and the notifications agree, in the order of
 //! the verdict.
 
+use std::collections::BTreeSet;
+
 use muster_control::Settings;
 use muster_control::admin::known_findings;
 use muster_control::context::Context;
 use muster_control::ports::Write;
+use muster_control::sums::PriceWatch;
 use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::job::PassedOver;
 use muster_domain::launch::record::Cooldowns;
@@ -152,6 +155,43 @@ fn sent(bench: &Bench) -> Value {
     let settings = Settings { limits, ..door.sim.settings.clone() };
     let context = Context::new(door, door, door, door, &settings);
     json!(bench.drive(known_findings(context, NOW)).expect("read"))
+}
+
+/// Each source that AWS denies, and what the finding names. No job waits for a price.
+#[test]
+fn a_source_of_prices_that_is_refused_is_reported_and_explains_no_wait() {
+    let rows: [(&[&str], &[&str]); 4] = [
+        (&[], &[]),
+        (&["DescribeSpotPriceHistory"], &["ec2:DescribeSpotPriceHistory"]),
+        (&["GetProducts"], &["pricing:GetProducts"]),
+        (
+            &["DescribeSpotPriceHistory", "GetProducts"],
+            &["ec2:DescribeSpotPriceHistory", "pricing:GetProducts"],
+        ),
+    ];
+    for (refused, permissions) in rows {
+        let bench = Bench::of(vec![schedule::pool("small", &["linux"], 2, "spot", Some("acme"))]);
+        bench.put(&[Change::create(waiting(1, ago(400))).into()]);
+        bench.change(|world| world.ec2.without_prices = refused.to_vec());
+        let door = &bench.door;
+        let watch = PriceWatch { context: Context::new(door, &(), door, &(), &door.sim.settings) };
+        let problems = bench.drive(watch.look(&BTreeSet::new(), ago(60))).expect("looked");
+        assert_eq!(problems.is_empty(), refused.is_empty(), "{refused:?}: {problems:?}");
+        let status = ask(&bench, json!({ "action": "status" }));
+        let overview = ask(&bench, json!({ "action": "overview" }));
+        let explained = ask(&bench, json!({ "action": "explain", "job": "1/1" }));
+        let findings = status["findings"].as_array().expect("a list");
+        assert_eq!(status["findings"], overview["findings"], "{refused:?}");
+        assert_eq!(status["findings"], sent(&bench), "{refused:?}");
+        assert_eq!(explained["findings"], Value::Null, "{refused:?}");
+        assert_eq!(findings.len(), permissions.len(), "{refused:?}: {findings:?}");
+        for (finding, permission) in findings.iter().zip(permissions) {
+            let (message, fix) = (finding["message"].to_string(), finding["fix"].to_string());
+            assert_eq!(finding["since"], json!(ago(60)), "{refused:?}");
+            assert!(message.contains("(AccessDenied)"), "{message}");
+            assert!(fix.contains(&format!("allow {permission} for")), "{fix}");
+        }
+    }
 }
 
 #[test]

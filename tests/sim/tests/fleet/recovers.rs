@@ -33,38 +33,85 @@ const FAILURES: [Failure; 7] = [
     failure("configurations are wrong", "fail configurations", "mend configurations"),
 ];
 
-/// What Muster can see.
-const FIXES: [(&str, &str); 4] = [
-    ("a deployment", "deploy"),
-    ("a resumed pool", "switch linux on"),
-    ("resumed launches", "switch launches on"),
-    ("an operator who resumes twice", "switch linux on; switch linux on"),
+/// A fix that Muster can see.
+struct Fix {
+    name: &'static str,
+    /// The pool files of before the failure, as options of the pool.
+    files: &'static [&'static str],
+    /// The command; FILE is the pool with the options that its failure needs.
+    command: &'static str,
+    /// Whether it opens what GitHub refuses for a whole organization.
+    opens_entity: bool,
+}
+
+const fn fix(name: &'static str, command: &'static str) -> Fix {
+    Fix { name, files: &[], command, opens_entity: true }
+}
+
+/// The rows of the table in docs/design/launches.md. An operator can repeat one, which is the last.
+const FIXES: [Fix; 9] = [
+    fix("a deployment", "deploy"),
+    Fix { opens_entity: false, ..fix("a resumed pool", "switch linux on") },
+    fix("resumed launches", "switch launches on"),
+    fix("an applied file", "apply FILE:max=49"),
+    Fix { files: &["max=50"], ..fix("a changed file", "apply FILE:max=49") },
+    Fix {
+        files: &["max=50"],
+        ..fix("a new image in the file", "apply FILE:max=50:image=ami-0a1b2c3d")
+    },
+    Fix {
+        files: &["max=50"],
+        opens_entity: false,
+        ..fix("an unchanged file", "apply FILE:max=50")
+    },
+    Fix { files: &["max=50", "max=49"], ..fix("a restored version", "restore 1") },
+    Fix {
+        opens_entity: false,
+        ..fix("an operator who resumes twice", "switch linux on; switch linux on")
+    },
 ];
 
-fn hour_of(failure: &Failure) -> String {
-    let Failure { pool, gives, begins, .. } = failure;
-    format!(
-        "{pool}\nboot by themselves\n{gives}{begins}\nqueue jobs 1 to 20\nadvance 1h\n\
-         expect waiting 20\n"
-    )
+impl Failure {
+    /// The pool with the options of this failure, as a file names it.
+    fn file(&self) -> String {
+        self.pool
+            .split_whitespace()
+            .skip(1)
+            .filter(|option| !option.starts_with("max="))
+            .collect::<Vec<_>>()
+            .join(":")
+    }
+
+    /// Begins the hour, after the files that a fix needs.
+    fn hour(&self, files: &[&str]) -> String {
+        let Self { pool, gives, begins, .. } = self;
+        let file = self.file();
+        let files: String = files.iter().map(|max| format!("apply {file}:{max}\n")).collect();
+        format!(
+            "{pool}\n{files}boot by themselves\n{gives}{begins}\nqueue jobs 1 to 20\nadvance 1h\n\
+             expect waiting 20\n"
+        )
+    }
 }
 
 #[test]
 fn a_fix_that_can_be_seen_serves_twenty_jobs_within_three_minutes() {
     let mut late = Vec::new();
     for failure in &FAILURES {
-        for (fix, command) in FIXES {
+        for Fix { name, files, command, opens_entity } in &FIXES {
             // A refusal of a whole organization is no pool's alone.
-            if failure.name == "GitHub forbids runners" && command.starts_with("switch linux") {
+            if failure.name == "GitHub forbids runners" && !opens_entity {
                 continue;
             }
             let story = format!(
-                "{}{}\n{command}\nadvance 3m\nexpect waiting 0\n",
-                hour_of(failure),
-                failure.ends
+                "{}{}\n{}\nadvance 3m\nexpect waiting 0\n",
+                failure.hour(files),
+                failure.ends,
+                command.replace("FILE", &failure.file())
             );
             if let Err(why) = tell(&story, None) {
-                late.push(format!("{}, {fix}: {why}", failure.name));
+                let why = why.lines().next().unwrap_or_default();
+                late.push(format!("{}, {name}: {why}", failure.name));
             }
         }
     }
@@ -75,7 +122,7 @@ fn a_fix_that_can_be_seen_serves_twenty_jobs_within_three_minutes() {
 fn a_fix_that_cannot_be_seen_serves_them_within_sixteen() {
     for failure in &FAILURES {
         let story =
-            format!("{}{}\nadvance 16m\nexpect waiting 0\n", hour_of(failure), failure.ends);
+            format!("{}{}\nadvance 16m\nexpect waiting 0\n", failure.hour(&[]), failure.ends);
         tell(&story, None).unwrap_or_else(|why| panic!("{}: {why}", failure.name));
     }
 }
@@ -106,14 +153,21 @@ fn six_broken_hours_cost_at_most_thirty_machines() {
 /// A fix that is none costs a few machines, and not one for each job.
 #[test]
 fn a_fix_that_is_none_costs_three_machines() {
+    let mut many = Vec::new();
     for failure in &FAILURES {
-        for (fix, command) in &FIXES[..3] {
-            let before = launched(&hour_of(failure));
-            let after = launched(&format!("{}{command}\nadvance 3m\n", hour_of(failure)));
+        let (_, once) = FIXES.split_last().expect("fixes");
+        for Fix { name, files, command, .. } in once {
+            let hour = failure.hour(files);
+            let command = command.replace("FILE", &failure.file());
+            let before = launched(&hour);
+            let after = launched(&format!("{hour}{command}\nadvance 3m\n"));
             // One more may be the probe that was due.
-            assert!(after <= before + 4, "{}, {fix}: {before}, then {after}", failure.name);
+            if after > before + 4 {
+                many.push(format!("{}, {name}: {before}, then {after}", failure.name));
+            }
         }
     }
+    assert!(many.is_empty(), "{many:#?}");
 }
 
 /// Once the pool is in trouble, agents that end at once cost at most one machine in a minute.

@@ -1,6 +1,8 @@
 //! How the App is made and connected: in which order, what is refused, and that nothing is lost
 //! wherever it stops.
 
+mod owner;
+
 use muster_api::{Reply, Request};
 use muster_cloud::github::{AppOwner, HookAttributes, Manifest};
 use muster_control::Settings;

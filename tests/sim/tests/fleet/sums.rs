@@ -291,23 +291,26 @@ fn prices_are_asked_for_once_an_hour_and_when_a_type_is_new() {
 }
 
 /// What is refused, the types that pools name, and then: the types with a Spot price and with a list
-/// price, and how many calls the next sweep and the next hour's make.
+/// price, how many calls the next sweep and the next hour's make, and the sources that are reported
+/// until they answer.
 #[test]
-fn a_refusal_ends_no_other_price_and_waits_an_hour() {
+fn a_refusal_ends_no_other_price_waits_an_hour_and_is_reported() {
     let three = ["a1.large", "b1.large", "c1.large"];
     let bulk: Vec<String> = (0..250).map(|n| format!("t{n}.large")).collect();
     let bulk: Vec<&str> = bulk.iter().map(String::as_str).collect();
-    let rows: &[(&[&'static str], &[&str], [usize; 2], [u64; 2])] = &[
-        (&[], &three, [3, 3], [0, 1]),
-        (&["DescribeSpotPriceHistory"], &three, [0, 3], [0, 4]),
-        (&["GetProducts"], &three, [3, 0], [0, 5]),
-        (&["DescribeSpotPriceHistory", "GetProducts"], &three, [0, 0], [0, 8]),
-        (&["b1.large"], &three, [2, 2], [0, 5]),
-        (&["disk"], &three, [3, 3], [0, 2]),
-        (&[], &bulk, [250, 250], [0, 3]),
-        (&["t7.large"], &bulk, [249, 249], [0, 54]),
+    let both = ["spot", "list"];
+    #[expect(clippy::type_complexity, reason = "a table")]
+    let rows: &[(&[&'static str], &[&str], [usize; 2], [u64; 2], &[&str])] = &[
+        (&[], &three, [3, 3], [0, 1], &[]),
+        (&["DescribeSpotPriceHistory"], &three, [0, 3], [0, 4], &["spot"]),
+        (&["GetProducts"], &three, [3, 0], [0, 5], &["list"]),
+        (&["DescribeSpotPriceHistory", "GetProducts"], &three, [0, 0], [0, 8], &both),
+        (&["b1.large"], &three, [2, 2], [0, 5], &both),
+        (&["disk"], &three, [3, 3], [0, 2], &["list"]),
+        (&[], &bulk, [250, 250], [0, 3], &[]),
+        (&["t7.large"], &bulk, [249, 249], [0, 54], &both),
     ];
-    for (refused, kinds, priced, calls) in rows {
+    for (refused, kinds, priced, calls, reported) in rows {
         let bench = Bench::of(vec![]);
         let door = &bench.door;
         let watch = PriceWatch { context: Context::new(door, &(), door, &(), &door.sim.settings) };
@@ -325,6 +328,21 @@ fn a_refusal_ends_no_other_price_and_waits_an_hour() {
         let spot = known.spot.values().filter(|zones| !zones.is_empty()).count();
         assert_eq!([spot, known.list.len()], *priced, "{refused:?}");
         assert_eq!([look(60).1, look(3_600).1].map(u64::from), *calls, "{refused:?}");
+        let findings = |second| {
+            let overview = json!({ "action": "overview" });
+            let answer = crate::answers::ask_at(&bench, overview, NOW + Seconds(second));
+            let all = answer["findings"].as_array().expect("a list").clone();
+            all.into_iter().map(|one| one["key"].as_str().expect("a key").to_owned())
+        };
+        let expected = reported.iter().map(|source| format!("prices-refused:{source}"));
+        assert!(
+            findings(3_601).eq(expected),
+            "{refused:?}: {:?}",
+            findings(3_601).collect::<Vec<_>>()
+        );
+        bench.change(|world| world.ec2.without_prices.clear());
+        look(7_200);
+        assert_eq!(findings(7_201).next(), None, "{refused:?}");
     }
 }
 

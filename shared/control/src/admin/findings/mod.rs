@@ -7,6 +7,8 @@ mod github;
 mod jobs;
 mod machines;
 
+use std::collections::BTreeMap;
+
 use muster_api::answers::{
     AppStatus, Finding, LimitStatus, Location, OrphanStatus, Overview, Severity,
 };
@@ -16,6 +18,7 @@ use muster_domain::launch::record::foreign_runners::ForeignRunners;
 use muster_domain::launch::record::registrations::FailingRegistrations;
 use muster_domain::launch::record::trouble::Trouble;
 use muster_domain::pool::limits::Scope;
+use muster_domain::usage::{PriceSource, RefusedPrices};
 
 pub use self::costs::not_rolled_up;
 use super::error::repair;
@@ -45,6 +48,8 @@ pub struct Facts<'a> {
     pub orphans: &'a [OrphanStatus],
     /// What notifications were sent.
     pub notices: Option<&'a Notices>,
+    /// The sources of prices that deny queries.
+    pub refused_prices: Option<&'a BTreeMap<PriceSource, RefusedPrices>>,
 }
 
 /// Returns everything that needs attention, errors first; of one severity, what concerns most jobs
@@ -64,6 +69,7 @@ pub fn findings(facts: &Facts<'_>) -> Vec<Finding> {
     all.extend(machines::of_ends(facts));
     all.extend(machines::of_orphans(facts));
     all.extend(facts.notices.and_then(undelivered));
+    all.extend(costs::of_refused_prices(facts));
     all.sort_by_key(|finding| finding.severity);
     all
 }

@@ -17,6 +17,7 @@ use muster_domain::pool::limits::Scope;
 use muster_domain::provider::ErrorDetail;
 use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
+use muster_domain::usage::{PriceSource, RefusedPrices};
 
 use super::{Facts, at_most, findings};
 use crate::notices::Notices;
@@ -38,6 +39,7 @@ struct Known {
     cooldowns: Vec<Cooldown>,
     orphans: Vec<OrphanStatus>,
     notices: Option<Notices>,
+    refused_prices: BTreeMap<PriceSource, RefusedPrices>,
 }
 
 impl Known {
@@ -66,6 +68,7 @@ impl Known {
             cooldowns: &self.cooldowns,
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
+            refused_prices: Some(&self.refused_prices),
         })
     }
 
@@ -162,6 +165,7 @@ fn everything() -> Vec<(&'static str, Known)> {
         ("what EC2 refuses", refusals()),
         ("orphans", orphans()),
         ("notices that nobody takes", notices()),
+        ("prices that AWS refuses", refused_prices()),
     ];
     pools().into_iter().chain(others).collect()
 }
@@ -326,6 +330,18 @@ fn notices() -> Known {
     Known { notices: Some(notices), ..Known::default() }
 }
 
+fn refused_prices() -> Known {
+    let refused = |code: &str, of: &[&'static str]| RefusedPrices {
+        since: at(0),
+        code: code.to_owned(),
+        of: of.iter().map(|of| (*of).into()).collect(),
+    };
+    let spot = refused("UnauthorizedOperation", &["m7a.large", "m7i.large", "x9.metal"]);
+    let list = refused("AccessDeniedException", &["disks"]);
+    let refused_prices = [(PriceSource::Spot, spot), (PriceSource::List, list)].into();
+    Known { refused_prices, ..Known::default() }
+}
+
 #[test]
 fn each_of_them_is_told() {
     let told: Vec<String> = everything()
@@ -413,4 +429,7 @@ error orphans: 2 machines run although no instance owns them (the first since 08
 warning strays: Machine i-00000000000000007 has this stack's tag, but Muster did not launch it and will not terminate it. → remove the tag muster:stack, or terminate: aws ec2 terminate-instances --instance-ids i-00000000000000007
 notices that nobody takes
 warning notices: Notifications are not delivered, 3 attempts: the receiver answers 404. → muster notices set, with an address that works
+prices that AWS refuses
+warning prices-refused:spot: AWS refuses the Spot prices of m7a.large and 2 more since 08:00:00 (UnauthorizedOperation): costs and the alarm spend use the last known prices, or none. → allow ec2:DescribeSpotPriceHistory for the reaper's role; the template does, so look for a policy of the organization that denies it
+warning prices-refused:list: AWS refuses the list prices of disks since 08:00:00 (AccessDeniedException): costs and the alarm spend use the last known prices, or none. → allow pricing:GetProducts for the reaper's role; the template does, so look for a policy of the organization that denies it
 ";

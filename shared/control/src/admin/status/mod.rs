@@ -5,7 +5,7 @@ mod pools;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use futures_util::future::{try_join_all, try_join4, try_join5};
+use futures_util::future::{try_join, try_join_all, try_join4, try_join5};
 use muster_api::AdminError;
 use muster_api::answers::{
     AgentsStatus, Answer, AppStatus, EntityStatus, Finding, ImageAgent, LimitStatus, Location,
@@ -21,6 +21,7 @@ use muster_domain::pool::Pool;
 use muster_domain::pool::limits::{Headroom, Scope};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::usage::Prices;
 
 use self::pools::Around;
 use super::Admin;
@@ -29,7 +30,9 @@ use super::switch::SUBJECT;
 use crate::app_watch::AppWatch;
 use crate::context::{Context, Ports, Wired};
 use crate::notices::Notices;
-use crate::ports::{Directory, Jobs as _, Launches as _, Operations as _, ReadError, Table};
+use crate::ports::{
+    Directory, Jobs as _, Launches as _, Operations as _, ReadError, Table, Usage as _,
+};
 use crate::sums::late_since;
 
 /// Maximum number of unserved jobs whose reasons are read.
@@ -51,6 +54,7 @@ struct Seen {
     notices: Option<Notices>,
     /// Since when the roll-up of costs is outstanding.
     costs_due: Option<Time>,
+    prices: Option<Prices>,
     /// Records that cannot be parsed. Their contents are left out.
     damages: Vec<ReadError>,
 }
@@ -78,6 +82,7 @@ impl Seen {
             cooldowns: &cooldowns.map(|known| known.reported(overview.now)).unwrap_or_default(),
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
+            refused_prices: self.prices.as_ref().map(|prices| &prices.refused),
         }));
         all.sort_by_key(|finding| finding.severity);
         Overview { findings: all, app_checked_at, ..self.overview }
@@ -172,7 +177,7 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
         let damage = settings.damage.as_ref().map(|damage| damage.error.clone());
         let damages = RefCell::new(Vec::from_iter(damage));
         let counted = self.pools.iter().map(|pool| self.counted(pool, &damages, now));
-        let (counted, nobodys, records, costs_due) = try_join4(
+        let (counted, nobodys, records, (costs_due, prices)) = try_join4(
             try_join_all(counted),
             try_join4(
                 table.count_unmatched_jobs(),
@@ -190,7 +195,7 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
                 },
                 noted(&damages, table.notices()),
             ),
-            late_since(table, now),
+            try_join(late_since(table, now), noted(&damages, table.prices())),
         )
         .await?;
         let (unserved, first_unserved, gated, first_gated) = nobodys;
@@ -223,9 +228,9 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
             findings: Vec::new(),
         };
         let orphans = orphans.into_iter().map(Stored::into_record).map(OrphanStatus::from);
-        let notices = notices.map(Stored::into_record);
+        let (notices, prices) = (notices.map(Stored::into_record), prices.map(Stored::into_record));
         let (orphans, damages) = (orphans.collect(), damages.into_inner());
-        Ok(Seen { overview, cooldowns, entities, orphans, notices, costs_due, damages })
+        Ok(Seen { overview, cooldowns, entities, orphans, notices, costs_due, prices, damages })
     }
 
     /// Returns the entities that a pool names or that GitHub denies or limits. An entity that no

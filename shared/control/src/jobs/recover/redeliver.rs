@@ -25,6 +25,8 @@ const MAX_PAGES: usize = 40;
 /// Redeliveries per run while the webhook is down. With a run every five minutes that still exceeds
 /// the alarm `webhooks-failing`: ten within a quarter of an hour.
 const PROBES: usize = 5;
+/// Cursor of the last overdue reading.
+const OVERDUE: &str = "redeliveries";
 /// Number of redeliveries after which the record is written.
 const SAVED: usize = 25;
 
@@ -36,6 +38,10 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         let stored = writes::renewed(table, table.redeliveries().await, anew, now).await?;
         let known = stored.as_deref().cloned().unwrap_or_else(|| Redeliveries::new(now));
         if !known.is_due(now) {
+            return Ok(());
+        }
+        let is_overdue = stored.is_some() && known.is_overdue(now);
+        if is_overdue && !writes::take_turn(table, OVERDUE, now).await? {
             return Ok(());
         }
         let first = match self.context.github.deliveries(None).await {

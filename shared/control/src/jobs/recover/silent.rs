@@ -19,6 +19,9 @@ use crate::ports::{CommitError, Github, JobSeen, Queue, Registrar, RunSeen, Tabl
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
 
+/// Cursor of the last queries.
+const SILENT: &str = "silent";
+
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     /// Queries GitHub for jobs without a recent event. Adds accounts to `limited` whose rate limit
     /// turns out to be used up.
@@ -28,6 +31,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         limited: &mut BTreeSet<String>,
         now: Time,
     ) -> Result<(), PassError> {
+        if silent.is_empty() || !writes::take_turn(self.context.table, SILENT, now).await? {
+            return Ok(());
+        }
         let (mut troubles, mut runs) = (0, Runs::new());
         for job in silent {
             if self.is_out_of_time() {

@@ -18,6 +18,9 @@ use crate::jobs::take_in::{TakeIn, TakeInError};
 use crate::ports::{Github, Operations as _, Queue, Table};
 use crate::writes::{self, PassError};
 
+/// Cursor of the last overdue listing.
+const LISTED: &str = "repositories";
+
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     /// Queries the repository whose turn it is and imports jobs without a record, or lists the next
     /// page of repositories.
@@ -56,6 +59,10 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         place: Option<Place>,
         now: Time,
     ) -> Result<(), PassError> {
+        let is_overdue = turn.is_listing_overdue(now);
+        if is_overdue && !writes::take_turn(self.context.table, LISTED, now).await? {
+            return Ok(());
+        }
         let page = match self.context.github.repositories_from(place).await {
             Ok(page) => page,
             // The next sweep lists it again.

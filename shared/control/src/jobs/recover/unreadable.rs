@@ -15,6 +15,8 @@ use crate::writes::{self, PassError};
 
 /// Maximum number of repositories queried per run.
 const MAX_REPOSITORIES: usize = 5;
+/// Cursor of the last queries.
+const UNREADABLE: &str = "unreadable";
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     /// Imports the queued jobs of repositories whose events cannot be parsed.
@@ -26,7 +28,11 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     ) -> Result<(), PassError> {
         let due = known.map(|all| all.due(now)).unwrap_or_default();
         let may_be_asked = |(name, _): &(Entity, Inquiry)| !limited.contains(&account(name));
-        for (repository, inquiry) in due.into_iter().filter(may_be_asked).take(MAX_REPOSITORIES) {
+        let due: Vec<_> = due.into_iter().filter(may_be_asked).take(MAX_REPOSITORIES).collect();
+        if due.is_empty() || !writes::take_turn(self.context.table, UNREADABLE, now).await? {
+            return Ok(());
+        }
+        for (repository, inquiry) in due {
             if self.is_out_of_time() {
                 return Ok(());
             }

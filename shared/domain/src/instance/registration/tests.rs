@@ -1,4 +1,5 @@
 use super::*;
+use crate::instance::DeleteReason;
 use crate::testkit::{With, at, booting, fault};
 
 fn error(operation: &str, code: &str, message: &str) -> ErrorDetail {
@@ -109,7 +110,19 @@ fn every_failure_names_who_failed_and_what_to_do() {
         let told = crate::explain::instance(&instance, at(60));
         assert!(told.contains(&format!("{sentence}.")), "{told:?}");
         assert_eq!(told[1], "Its machine has booted and has no runner yet for job 1/1.");
+        // After the boot deadline, this is why the pool's machine served nothing.
+        let mut late = instance.clone();
+        late.set_mark(DeleteReason::BootTimeout, at(600));
+        let why = instance.served_nothing(&late).expect("it served nothing");
+        assert_eq!(why, format!("its machine did not start a runner: {who}"));
     }
+    // No attempt failed: the machine never asked.
+    let mut late = booting();
+    late.set_mark(DeleteReason::BootTimeout, at(600));
+    assert_eq!(
+        booting().served_nothing(&late).as_deref(),
+        Some("its machine did not start a runner")
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::testkit::{CLAIMED, With, at, booting, exited, idle, searched};
 use crate::time::{Seconds, Time};
 use crate::usage::{
     By, Costs, Date, Day, Fold, History, Kind, Learned, Line, MOST_BYTES, MOST_TYPES, OwnPrices,
-    PartOfDay, Parts, Price, PricedBy, Prices, Sum, Waits, WaitsFor,
+    PartOfDay, Parts, Price, PriceQuery, PriceSource, PricedBy, Prices, Sum, Waits, WaitsFor,
 };
 
 fn make(kind: &str, market: Market) -> Make {
@@ -29,7 +29,7 @@ fn prices(time: Time) -> Prices {
         Learned::Spot("m7i.large".into(), zones),
         Learned::List("m7i.large".into(), Some(100_000)),
         Learned::List("x9.large".into(), None),
-        Learned::SpotRefused("x9.large".into()),
+        Learned::Refused(PriceQuery::Spot("x9.large".into()), "InvalidParameterValue".to_owned()),
         Learned::Disk(Some(18_250)),
     ] {
         prices.learn(learned, time);
@@ -93,7 +93,8 @@ fn each_source_and_each_type_is_due_by_itself() {
     assert_eq!(names(known.spot_due(at(3599))), none);
     assert_eq!(names(known.spot_due(at(3600))), both, "the refused one, too");
     assert_eq!(names(known.list_due(at(3600))), none, "the list is asked once a day");
-    known.learn(Learned::ListRefused("m7i.large".into()), at(10));
+    let refused = PriceQuery::List("m7i.large".into());
+    known.learn(Learned::Refused(refused, "AccessDeniedException".to_owned()), at(10));
     assert_eq!(names(known.list_due(at(3610))), ["m7i.large"]);
     assert_eq!(known.list.get("m7i.large"), Some(&100_000), "the known price stays");
     assert_eq!(names(known.list_due(at(86_400))), both);
@@ -127,8 +128,75 @@ fn the_prices_of_all_types_of_ec2_fit_into_one_item() {
         known.learn(Learned::Spot(kind.clone(), zones.clone()), at(86_400));
         known.learn(Learned::List(kind.clone(), Some(12_345_678)), at(86_400));
     }
+    // An hour later, all of them are denied.
+    for kind in all.iter().take(MOST_TYPES) {
+        for query in [PriceQuery::Spot(kind.clone()), PriceQuery::List(kind.clone())] {
+            known.learn(Learned::Refused(query, "UnauthorizedOperation".to_owned()), at(90_000));
+        }
+    }
     let bytes = serde_json::to_string(&known).expect("JSON").len();
     assert!(bytes < 390_000, "{bytes}");
+}
+
+/// A step: a query, its code if it is refused, and then the types that each source denies.
+#[test]
+fn a_source_is_refused_from_the_first_denial_until_nothing_is_denied() {
+    let (a, b): (Arc<str>, Arc<str>) = ("a1.large".into(), "b1.large".into());
+    let (spot, list) = (
+        |kind: &Arc<str>| PriceQuery::Spot(kind.clone()),
+        |kind: &Arc<str>| PriceQuery::List(kind.clone()),
+    );
+    let (denied, deny) = (Some("UnauthorizedOperation"), Some("AccessDeniedException"));
+    let steps: [(PriceQuery, Option<&str>, [&str; 2]); 12] = [
+        (spot(&a), None, ["", ""]),
+        (spot(&a), Some("InvalidParameterValue"), ["", ""]),
+        (spot(&a), denied, ["a1.large since 3", ""]),
+        (spot(&b), denied, ["a1.large b1.large since 3", ""]),
+        (list(&a), deny, ["a1.large b1.large since 3", "a1.large since 5"]),
+        (PriceQuery::Disk, deny, ["a1.large b1.large since 3", "a1.large disks since 5"]),
+        (spot(&a), None, ["b1.large since 3", "a1.large disks since 5"]),
+        (list(&a), None, ["b1.large since 3", "disks since 5"]),
+        // A refusal of the type itself is none of the caller.
+        (spot(&b), Some("InvalidParameterValue"), ["", "disks since 5"]),
+        (PriceQuery::Disk, None, ["", ""]),
+        (list(&b), Some("AuthFailure"), ["", "b1.large since 11"]),
+        (list(&b), None, ["", ""]),
+    ];
+    let mut known = Prices::default();
+    known.note_used(&[a, b].into(), at(0));
+    for ((query, code, expected), second) in steps.into_iter().zip(1..) {
+        let row = format!("{second}: {query:?}, {code:?}");
+        let answered = match query.clone() {
+            PriceQuery::Spot(kind) => Learned::Spot(kind, BTreeMap::new()),
+            PriceQuery::List(kind) => Learned::List(kind, None),
+            PriceQuery::Disk => Learned::Disk(None),
+        };
+        let refused = code.map(|code| Learned::Refused(query, code.to_owned()));
+        known.learn(refused.unwrap_or(answered), at(second));
+        let shown = [PriceSource::Spot, PriceSource::List].map(|source| {
+            let Some(refused) = known.refused.get(&source) else { return String::new() };
+            let of: Vec<&str> = refused.of.iter().map(|of| &**of).collect();
+            format!(
+                "{} since {}",
+                of.join(" "),
+                (refused.since.as_millis() - at(0).as_millis()) / 1000
+            )
+        });
+        assert_eq!(shown, expected, "{row}");
+    }
+}
+
+/// What is denied for a type that is no longer in use is not reported.
+#[test]
+fn a_type_that_is_not_in_use_is_not_refused() {
+    let mut known = Prices::default();
+    known.note_used(&["a1.large".into()].into(), at(0));
+    let query = PriceQuery::Spot("a1.large".into());
+    known.learn(Learned::Refused(query, "UnauthorizedOperation".to_owned()), at(0));
+    known.note_used(&BTreeSet::new(), at(0) + Seconds(86_400));
+    assert_eq!(known.refused.len(), 1);
+    known.note_used(&BTreeSet::new(), at(0) + Seconds(30 * 86_400));
+    assert_eq!((known.types.len(), known.refused.len()), (0, 0));
 }
 
 /// Those in use come first, then the most recently used.
