@@ -237,6 +237,15 @@ class Calls(Case):
             for status, attempt, longest, seconds in rows:
                 self.assertEqual(self.machine.pause(status, attempt, longest), seconds + 0.25, (status, attempt))
 
+    def test_a_machine_calls_again_a_random_moment_after_the_time_that_it_is_told(self):
+        asks = unittest.mock.Mock(side_effect=[(503, {"retry_after_seconds": 7}), (403, {"retry_after_seconds": 0}), (200, {})])
+        clock = unittest.mock.Mock(monotonic=lambda: 0.0)
+        chance = unittest.mock.Mock(random=lambda: 0.25)
+        os.environ["MUSTER_REGISTER_LIMIT_SECONDS"] = "60"
+        with unittest.mock.patch.multiple(self.machine, ask=asks, time=clock, random=chance, agents_version=lambda: None):
+            self.machine.register()
+        self.assertEqual([call.args[0] for call in clock.sleep.mock_calls], [7.25, 0.25])
+
     def test_a_clock_that_is_a_minute_off_needs_no_correction(self):
         now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
         for seconds, corrected in ((60, False), (-60, False), (61, True), (-61, True)):

@@ -188,6 +188,9 @@ fn lists_are_asked_for_page_by_page() {
     last["instances"].as_array_mut().expect("a list").remove(0);
     let none = json!({ "ok": true, "instances": [], "unreadable": [], "more": false });
     let pages = || Fake::of([first.clone(), last.clone()]);
+    let (mut day, next_day) = (recorded("lines"), recorded("lines"));
+    day["next"] = json!("2026-11-21|");
+    let of_costs = || Fake { width: None, ..Fake::of([day.clone(), next_day.clone()]) };
     told(
         "run_lists",
         [
@@ -197,6 +200,9 @@ fn lists_are_asked_for_page_by_page() {
             (Fake::of([first.clone()]), vec!["list", "--limit", "1"]),
             (Fake::of([none]), vec!["list", "--find", "gpu"]),
             (Fake::of([recorded("jobs_in_part")]), vec!["jobs", "--find", "acme", "--limit", "4"]),
+            // GitHub's names have no case.
+            (of_costs(), vec!["costs", "--rows", "--repository", "Acme/ML"]),
+            (of_costs(), vec!["costs", "--rows", "--repository", "acme/m"]),
         ],
     );
 }

@@ -215,6 +215,7 @@ fn what_knows_about_the_machines_goes_last() {
                 yes(),
             ),
             (fake(vec![], vec![stack("CREATE_COMPLETE")], &["mustre"]), line()),
+            (fake(vec![], vec![stack("CREATE_COMPLETE")], &["must"]), line()),
             (fake(vec![], vec![stack("CREATE_COMPLETE")], &[]), line()),
             (fake(vec![], vec![no_stack()], &[]), yes()),
         ],

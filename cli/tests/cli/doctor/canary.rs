@@ -113,6 +113,10 @@ fn denied(action: &str) -> Answer {
     Err(Failure::Service { action, code: "UnauthorizedOperation".to_owned(), said })
 }
 
+fn expired() -> Answer {
+    Err(Failure::NoCredentials { profile: None, why: Some("expired".to_owned()) })
+}
+
 fn decoded(resource: &str, keys: &[&str]) -> Answer {
     let items: Vec<Value> =
         keys.iter().map(|key| json!({ "key": key, "values": { "items": [] } })).collect();
@@ -212,6 +216,8 @@ fn what_ec2_refuses_is_decoded() {
             (of(may_not(), vec![decoded(&all("network-interface"), &["ec2:Vpc"])]), line()),
             (of(may_not(), vec![decoded(&all("instance"), &["ec2:LaunchTemplate"])]), line()),
             (of(may_not(), vec![denied("sts:DecodeAuthorizationMessage")]), line()),
+            // The credentials expire before the evidence is complete: its end is ordered nevertheless.
+            (run(vec![written(), may_not(), recorded("delete")], vec![expired()]), line()),
             (
                 of(
                     failed(

@@ -47,6 +47,25 @@ fn a_job_is_as_old_as_its_approval() {
     }
 }
 
+/// GitHub ends it after 30 days; the day after that is for its event.
+/// Source: docs.github.com/en/actions, "Reviewing deployments"
+#[test]
+fn a_job_that_waits_for_an_approval_expires_after_thirty_one_days() {
+    const HOUR: Millis = 3_600_000;
+    for (hours, expired) in [(31 * 24 - 1, 0), (31 * 24 + 1, 1)] {
+        let bench = Bench::new().compared();
+        let door = &bench.door;
+        let said = waiting(1, door.now()).last_event;
+        let approval = JobEvent { status: JobStatus::Waiting, ..said };
+        let mut job = fold(None, approval, door.now());
+        job.pool = Some("small".parse().expect("a pool"));
+        bench.put(&[Change::create(job).into()]);
+        bench.drive(muster_sim::executor::Pause::new(&door.sim, hours * HOUR));
+        let pass = Sweep { context: Context::new(door, door, door, &(), &door.sim.settings) };
+        assert_eq!(bench.drive(pass.sweep(door.now())).expired, expired, "after {hours} hours");
+    }
+}
+
 /// A pool may want its jobs to wait for a runner that comes free: that is no delay of ours.
 #[test]
 fn a_job_is_late_from_when_its_pool_would_launch_for_it() {
@@ -272,6 +291,23 @@ fn close(bench: &Bench, wait: Seconds) {
     let next = Cooldowns { list: [cooldown].into(), ..Cooldowns::default() };
     let stored = bench.change(|world| world.tables.cooldowns.clone());
     bench.put(&[Change::from_read(stored.as_ref(), next).into()]);
+}
+
+/// A pass that launches for one job, and leaves another to a minute later. A queue delays a message
+/// from when it is sent.
+#[test]
+fn a_wake_up_is_delayed_from_the_end_of_its_pass() {
+    let mut pool = schedule::pool("small", &["linux"], 9, "spot", None);
+    pool.job_age_seconds = Seconds(60);
+    let bench = Bench::of(vec![pool]);
+    let (door, now) = (&bench.door, bench.door.now());
+    bench.put(&[Change::create(waiting(1, now - Seconds(90))).into()]);
+    bench.put(&[Change::create(waiting(2, now)).into()]);
+    let clock = || now + Seconds(40);
+    let pass = LaunchPass { clock: &clock, ..bench.launch_pass(&door.sim.settings) };
+    let wake = WakePool::whole(PoolName::from_str("small").expect("a pool"));
+    let report = bench.drive(look_and_pass(&pass, &wake, 1, now)).expect("passed");
+    assert_eq!((report.launched, report.later), (1, Some(Seconds(21))));
 }
 
 /// Any number of passes find the same wait, and the earlier of two.

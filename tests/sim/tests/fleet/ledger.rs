@@ -5,10 +5,12 @@ use std::cell::Cell;
 use muster_conformance::records;
 use muster_domain::ids::MachineId;
 use muster_domain::launch::plan::STACK_TAG;
+use muster_domain::message::ReapMessage;
 use muster_domain::orphan::Orphan;
 use muster_domain::stored::Change;
-use muster_sim::agenda::Millis;
+use muster_sim::agenda::{Millis, Which};
 use muster_sim::executor::Pause;
+use muster_sim::queue::{Body, Received};
 use muster_sim::schedule::STACK;
 
 use crate::bench::{AGE_MILLIS, Bench};
@@ -114,6 +116,33 @@ fn a_machine_with_the_stacks_tag_alone_is_told_of_and_never_ended() {
     bench.drive(bench.sweep());
     assert_eq!(ledger(&bench), []);
     assert!(bench.change(|world| world.violation.is_none() && world.tables.audits.is_empty()));
+}
+
+/// The event of their end was lost, and EC2 no longer lists them.
+#[test]
+fn machines_that_are_not_listed_are_found_on_every_page_of_records() {
+    for page in [1, 2, 100] {
+        let bench = Bench::new();
+        let rows = bench.idle(5);
+        bench.store(&rows);
+        bench.change(|world| {
+            world.tables.page = page;
+            for number in 0..rows.len() {
+                world.ec2.cloud.at_mut(number).tags.remove(STACK_TAG);
+            }
+        });
+        bench.drive(bench.sweep());
+        bench.drive(Pause::new(&bench.door.sim, 1_000));
+        let sent = bench.change(|world| {
+            let now = world.now;
+            world.queues.of(Which::Reap).receive(9, now)
+        });
+        let is_lost = |one: &&Received| match &*one.body {
+            Body::Reap(ReapMessage::MachineChanged { what, .. }) => what == "not listed",
+            _ => false,
+        };
+        assert_eq!(sent.iter().filter(is_lost).count(), rows.len(), "pages of {page}");
+    }
 }
 
 /// Another release wrote it, and goes on with it.

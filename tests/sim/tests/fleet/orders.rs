@@ -12,6 +12,7 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::switches::{Switch, SwitchedOff, Switches};
 use muster_domain::time::Seconds;
+use muster_sim::agenda::Which;
 use muster_sim::schedule;
 use serde_json::{Value, json};
 
@@ -171,6 +172,12 @@ fn a_pause_has_an_end_within_bounds_and_only_a_pause() {
         lines[0].why.starts_with("deletes off: ") && lines[1].why.starts_with("deletes off until "),
         "{lines:?}"
     );
+    // A pause that has ended is no part of the next one.
+    set(json!({"launches": "off", "for_seconds": 60}));
+    bench.change(|world| world.now += 60_000);
+    let now = bench.door.now();
+    let anew = set(json!({"launches": "off"}));
+    assert_eq!(anew["switches"]["launches"]["since"], json!(now), "{anew}");
 }
 
 /// Everybody who reads the switches, without an end, before the end and after it.
@@ -361,6 +368,15 @@ fn a_canary_is_refused_where_no_machine_may_come() {
     let held = ask(&bench, order(&json!({"pool": "own"})));
     assert_eq!(held["error"]["code"], "not_launched", "{held}");
     assert_eq!(bench.change(|world| world.tables.audits.len()), 0);
+}
+
+/// When the first wake-up arrives, the index of open launches may not show the canary's yet.
+#[test]
+fn a_canary_wakes_its_pool_twice() {
+    let bench = Bench::of(vec![schedule::pool("own", &["linux"], 5, "spot", Some("acme"))]);
+    let ordered = ask(&bench, json!({"version": 1, "action": "canary"}));
+    assert_eq!(ordered.get("error"), None, "{ordered}");
+    assert_eq!(bench.change(|world| world.queues.of(Which::Launch).len()), 2);
 }
 
 /// Between its look and its commit a pass launches for a job, and the pool is full.

@@ -226,6 +226,22 @@ fn queued_events_are_redelivered_before_the_others() {
     });
 }
 
+/// GitHub says when its limit ends. It is used up once the sweep has begun to redeliver.
+#[test]
+fn a_rate_limit_is_waited_for() {
+    let bench = stack(&CASES[2]);
+    let record = || bench.change(|world| world.tables.redeliveries.as_deref().cloned());
+    let before = record();
+    let sweep = invocations::run(Rc::clone(&bench.door.sim), Call::Sweep, 0, false);
+    bench.drive_with(sweep, |_| {
+        let rate = if record() == before { 0 } else { 1_000_000 };
+        bench.change(|world| world.fault_rates.set(Fault::RateLimited, rate));
+    });
+    assert_eq!(bench.change(|world| world.github.redelivered.len()), 0);
+    let now = bench.door.now();
+    assert!(record().is_some_and(|record| !record.is_due(now)), "the next sweep calls too early");
+}
+
 #[test]
 fn two_sweeps_at_the_same_time_redeliver_nothing_twice() {
     let bench = stack(&CASES[2]);

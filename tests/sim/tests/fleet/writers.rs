@@ -8,7 +8,7 @@ use muster_control::ports::{Launches as _, Write};
 use muster_control::runner_api::{RunnerApi, RunnerApiError, look};
 use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass, LaunchError};
 use muster_domain::ids::{JobKey, MachineId, PoolName};
-use muster_domain::instance::{Ages, Instance, Slot, State};
+use muster_domain::instance::{Ages, Instance, Order, Slot, State};
 use muster_domain::job::{Job, JobStatus, fold};
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::cooldown::Cooldown;
@@ -278,6 +278,42 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     assert_eq!(answered, Ok(row.runner_name()));
     // A machine that asks once more later has lost the answer.
     assert!(ask(first + Seconds(60)).is_ok());
+}
+
+/// The mark refuses a job's start, but the agent would connect, and GitHub could assign a job to it.
+#[test]
+fn a_machine_whose_end_is_ordered_meanwhile_gets_no_configuration() {
+    let mut refused = 0;
+    for at in 0.. {
+        let (bench, _) = launched();
+        bind_all(&bench);
+        let (door, name) = (&bench.door, records::planned(1, None).name);
+        let context = Context::new(door, door, &(), door, &door.sim.settings);
+        let pass = RunnerApi { context, owner: name.clone().into(), role: None };
+        let mut is_configured = None;
+        let asked = pass.configure(None, Ages::default(), door.now());
+        let answer = bench.drive_with(asked, |call| {
+            if call == at {
+                let stored = bench.change(|world| Stored::clone(&world.tables.instances[&name]));
+                is_configured = Some(stored.runner.id.is_some());
+                let order = Order {
+                    at: door.now(),
+                    by: "ada".to_owned(),
+                    reason: "a test".to_owned(),
+                    force: false,
+                    bypass_github_unauthorized: false,
+                    kill_running_job: false,
+                };
+                let mut next = stored.record().clone();
+                next.order_delete(&order, order.at);
+                bench.put(&[stored.change(next).into()]);
+            }
+        });
+        let Some(is_configured) = is_configured else { break };
+        assert_eq!(answer.is_ok(), is_configured, "call {at}");
+        refused += usize::from(!is_configured);
+    }
+    assert!(refused > 2, "it reads, writes, calls GitHub and writes again");
 }
 
 /// The answer of each launch comes on record.

@@ -203,6 +203,11 @@ const POOLS: &[(&str, &str, &str)] = &[
         "pools[0].limits.idle_limit",
         "not less than half of max_lifetime",
     ),
+    (
+        "limits: { max: 3, boot_deadline: 30m, max_lifetime: 1h }",
+        "pools[0].limits.boot_deadline",
+        "not less than half of max_lifetime, 30m",
+    ),
     // Repositories and the runners' environment.
     ("repositories: [web]", "pools[0].repositories[0]", "owner/repo"),
     ("repositories: ['acme/w*']", "pools[0].repositories[0]", "owner/repo"),
