@@ -25,7 +25,7 @@ use crate::words::{read_pause, read_span};
 #[command(name = "muster", version = env!("MUSTER_VERSION"), max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Muster {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     /// The command to run; `status` if none is given.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -44,7 +44,7 @@ Exit codes: 0 success, 1 refused or failed, 2 usage error, 3 doctor found an err
 /// Options that every command accepts.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
-pub struct Global {
+pub struct GlobalArgs {
     /// Stack name [default: $MUSTER_STACK, else "muster", else the only Muster stack in the region]
     #[arg(long, global = true, env = "MUSTER_STACK", hide_env = true)]
     pub stack: Option<String>,
@@ -83,11 +83,11 @@ pub enum Command {
     /// Show pools, usage, and anything that needs attention (default)
     Status,
     /// Find out why jobs do not start, with a fix for each problem
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// List waiting jobs and why they wait, including those that no pool serves or that await approval on GitHub
     Jobs {
         #[command(flatten)]
-        listing: Listing,
+        listing: ListingArgs,
         /// Import the queued jobs of a repository: jobs from before the webhook worked
         #[arg(long, value_name = "OWNER/REPO", conflicts_with_all = ["pool", "find", "limit"])]
         adopt: Option<Entity>,
@@ -100,7 +100,7 @@ pub enum Command {
     /// List live instances
     List {
         #[command(flatten)]
-        listing: Listing,
+        listing: ListingArgs,
         /// Show only instances in this state, for example `running`
         #[arg(long)]
         state: Option<String>,
@@ -122,7 +122,7 @@ pub enum Command {
     /// Show costs by repository, workflow, job, pool, instance type or day
     ///
     /// Uses EC2's Spot prices of the hour and AWS's price list. Days are in UTC.
-    Costs(Costs),
+    Costs(CostsArgs),
     /// Show how long jobs waited for their first step, and why
     Waits {
         /// Start: a time span, for example `7d`, or a day, for example `2026-11-01`
@@ -139,7 +139,7 @@ pub enum Command {
     ///
     /// Replays the current pool file first and compares it with what happened, which shows the error of the model. Uses
     /// the boot times, prices and interruptions of the same days. Does not model EC2's refusals or GitHub's rate limits.
-    Simulate(Simulate),
+    Simulate(SimulateArgs),
     /// Follow the status and recent log lines live; with NAME, follow one job or machine until it ends
     ///
     /// Press `q` to quit. With NAME, exits when the job or machine ends, with 0 if all went well. Without a terminal,
@@ -152,11 +152,11 @@ pub enum Command {
     ///
     /// The server listens only on this machine and uses your own AWS permissions. It stops on Ctrl-C, or an hour after
     /// the last request.
-    Ui(Ui),
+    Ui(UiArgs),
     /// Write a self-contained HTML report: needs attention, waits and costs
-    Report(Report),
+    Report(ReportArgs),
     /// Show the functions' logs; with --machine, the log that a machine uploaded before it ended
-    Logs(Logs),
+    Logs(LogsArgs),
     /// Open a shell on a machine through AWS Session Manager (needs the stack parameter Sessions=yes)
     Connect {
         /// Any name of an instance or of its job
@@ -176,7 +176,7 @@ pub enum Command {
         command: Option<NoticesCommand>,
     },
     /// List, inspect or redrive messages in the dead-letter queues
-    DeadLetters(DeadLetters),
+    DeadLetters(DeadLettersArgs),
     /// Show who deleted, forced, refused, paused or applied what, newest first
     Audit {
         /// Show only entries about this instance or machine, about `switches`, or about `pools`
@@ -188,33 +188,33 @@ pub enum Command {
     /// Delete an instance and terminate its machine (asks first)
     ///
     /// Refused while a job runs on the machine. Once accepted, no job can start on it, and the reaper does the rest.
-    Delete(Delete),
+    Delete(DeleteArgs),
     /// Pause all launches, the launches of some pools, or all deletes; running jobs continue
     Pause {
         #[command(flatten)]
-        switch: Switch,
+        switch: SwitchArgs,
         /// Resume automatically after this time, for example `2h` (1m to 30d)
         #[arg(long = "for", value_name = "TIME", value_parser = read_pause)]
         length: Option<Seconds>,
     },
     /// Resume what was paused
-    Resume(Switch),
+    Resume(SwitchArgs),
     /// Show, check, compare and apply the pool file
     Pools {
         #[command(subcommand)]
-        command: Option<Pools>,
+        command: Option<PoolsCommand>,
     },
     /// Set up Muster in an AWS account and on GitHub, step by step; safe to rerun
     ///
     /// Finds a network, deploys the stack and creates the GitHub App. Every question has a default that Enter accepts. If
     /// it is interrupted, run it again: it checks the account and GitHub, and continues where it stopped.
-    Setup(Setup),
+    Setup(SetupArgs),
     /// Deploy a new release or change parameters (shows the changes and asks)
-    Upgrade(Upgrade),
+    Upgrade(UpgradeArgs),
     /// Delete the stack after every machine has ended (asks first)
     ///
     /// Stops launches, waits until the last machine has ended, checks EC2, and only then deletes the stack.
-    Teardown(Teardown),
+    Teardown(TeardownArgs),
     /// Show, create or connect the GitHub App and manage its webhook
     #[command(name = "github")]
     GitHub {
@@ -244,7 +244,7 @@ impl Command {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// Also compare every resource with the template through CloudFormation; takes a minute or two
     #[arg(long)]
     pub deep: bool,
@@ -252,11 +252,11 @@ pub struct Doctor {
     #[arg(long, conflicts_with = "deep")]
     pub canary: bool,
     #[command(flatten)]
-    pub order: Canary,
+    pub order: CanaryArgs,
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Canary {
+pub struct CanaryArgs {
     /// Pool of the test machine [default: the only pool]
     #[arg(long, requires = "canary")]
     pub pool: Option<PoolName>,
@@ -272,7 +272,7 @@ pub struct Canary {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Costs {
+pub struct CostsArgs {
     /// Start: a time span, for example `30d`, or a day, for example `2026-11-01`
     #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
     pub since: Since,
@@ -303,7 +303,7 @@ pub struct Costs {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Simulate {
+pub struct SimulateArgs {
     /// Start: a time span, for example `30d`, or a day, for example `2026-11-01`
     #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
     pub since: Since,
@@ -366,7 +366,7 @@ fn by(text: &str) -> Result<By, String> {
 
 /// Options that limit a list.
 #[derive(Clone, Debug, Args)]
-pub struct Listing {
+pub struct ListingArgs {
     /// Show only this pool
     #[arg(long)]
     pub pool: Option<PoolName>,
@@ -397,7 +397,7 @@ pub struct Attribution {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Delete {
+pub struct DeleteArgs {
     /// Any name of an instance or of its job
     pub name: String,
     #[command(flatten)]
@@ -420,14 +420,14 @@ pub struct Delete {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Report {
+pub struct ReportArgs {
     /// Start: a time span, for example `7d`, or a day, for example `2026-11-01`
     #[arg(long, default_value = "7d", value_name = "SPAN|DAY")]
     pub since: Since,
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Ui {
+pub struct UiArgs {
     /// Port to listen on [default: any free port]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -443,7 +443,7 @@ pub struct Ui {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Logs {
+pub struct LogsArgs {
     /// `webhook`, `scale-up`, `reaper`, `runner-api`, `admin` or `api` (the access log); or any name of a job, an
     /// instance or a machine [default: all]
     #[arg(value_name = "FUNCTION|NAME")]
@@ -460,7 +460,7 @@ pub struct Logs {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct DeadLetters {
+pub struct DeadLettersArgs {
     /// The queue whose messages to show
     #[arg(value_enum)]
     pub queue: Option<Dead>,
@@ -506,7 +506,7 @@ impl Dead {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Switch {
+pub struct SwitchArgs {
     /// `launches`, `deletes`, or names of pools
     #[arg(required = true, value_name = "WHAT")]
     pub what: Vec<String>,
@@ -516,7 +516,7 @@ pub struct Switch {
 
 /// A command about the pool file.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Pools {
+pub enum PoolsCommand {
     /// Print the current pool file
     Show,
     /// Check a pool file without calling the stack
@@ -567,7 +567,7 @@ pub enum NoticesCommand {
     /// Set or replace the address that receives notifications; stored in AWS Secrets Manager
     Set {
         /// Who receives the notifications
-        form: Form,
+        form: NoticeFormat,
         /// File that contains the address; `-` is stdin. Not an argument, because the address is a secret
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
@@ -582,7 +582,7 @@ pub enum NoticesCommand {
 
 /// The format of notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum NoticeFormat {
     /// A Slack incoming webhook, or a service that accepts the same format
     Slack,
     /// A Teams workflow that posts webhook requests to a channel
@@ -591,7 +591,7 @@ pub enum Form {
     Json,
 }
 
-impl Form {
+impl NoticeFormat {
     /// Returns its name in the secret.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -612,19 +612,19 @@ pub enum GitHubCommand {
     ///
     /// The App's private key goes from GitHub into your AWS account and is never on this machine. If it is interrupted,
     /// run it again: it continues where it stopped.
-    Create(CreateApp),
+    Create(CreateAppArgs),
     /// Print instructions for an organization owner who is someone else
     Link {
         #[command(flatten)]
-        of: Of,
+        of: OwnerArgs,
         /// Your GitHub: github.com, a tenant of ghe.com, or GitHub Enterprise Server
         #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
         github: Host,
     },
     /// Connect an existing App
-    Connect(ConnectApp),
+    Connect(ConnectAppArgs),
     /// Show, set, test or remove the webhook's address
-    Hook(HookOrder),
+    Hook(HookArgs),
     /// Create a new webhook secret in the stack and on GitHub; the old one stays valid for a day
     Rotate {
         /// Skip the confirmation prompt
@@ -636,7 +636,7 @@ pub enum GitHubCommand {
 /// The owner of the App.
 #[derive(Clone, Debug, Default, Args)]
 #[group(multiple = false)]
-pub struct Of {
+pub struct OwnerArgs {
     /// Organization whose repositories Muster serves
     #[arg(long, value_parser = Login::read)]
     pub org: Option<Login>,
@@ -645,7 +645,7 @@ pub struct Of {
     pub user: bool,
 }
 
-impl From<Owner> for Of {
+impl From<Owner> for OwnerArgs {
     fn from(owner: Owner) -> Self {
         match owner {
             Owner::Organization(name) => Self { org: Some(name), user: false },
@@ -655,9 +655,9 @@ impl From<Owner> for Of {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct CreateApp {
+pub struct CreateAppArgs {
     #[command(flatten)]
-    pub of: Of,
+    pub of: OwnerArgs,
     /// Your GitHub: github.com, a tenant of ghe.com, or GitHub Enterprise Server
     #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
     pub github: Host,
@@ -670,7 +670,7 @@ pub struct CreateApp {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct ConnectApp {
+pub struct ConnectAppArgs {
     /// App ID, from its settings page
     #[arg(long, value_name = "ID")]
     pub app_id: u64,
@@ -686,7 +686,7 @@ pub struct ConnectApp {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct HookOrder {
+pub struct HookArgs {
     /// What to do [default: show]
     #[arg(value_enum)]
     pub what: Option<HookWhat>,
@@ -710,12 +710,12 @@ pub enum HookWhat {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Setup {
+pub struct SetupArgs {
     /// Unpacked release, or a checkout after `make build`
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub from: PathBuf,
     #[command(flatten)]
-    pub of: Of,
+    pub of: OwnerArgs,
     /// Your GitHub: github.com, a tenant of ghe.com, or GitHub Enterprise Server
     #[arg(long, value_name = "URL", default_value = "https://github.com", value_parser = Host::read)]
     pub github: Host,
@@ -723,7 +723,7 @@ pub struct Setup {
     #[arg(long)]
     pub no_browser: bool,
     #[command(flatten)]
-    pub parameters: Parameters,
+    pub parameters: ParameterArgs,
     /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,
@@ -733,12 +733,12 @@ pub struct Setup {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Upgrade {
+pub struct UpgradeArgs {
     /// Unpacked release, or a checkout after `make build`
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub from: PathBuf,
     #[command(flatten)]
-    pub parameters: Parameters,
+    pub parameters: ParameterArgs,
     /// Show what would change without doing it
     #[arg(long)]
     pub dry_run: bool,
@@ -748,7 +748,7 @@ pub struct Upgrade {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Teardown {
+pub struct TeardownArgs {
     /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,
@@ -759,7 +759,7 @@ pub struct Teardown {
 
 /// Stack parameters that operators choose.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Parameters {
+pub struct ParameterArgs {
     /// VPC of the machines [default in setup: the default VPC]
     #[arg(long, value_parser = plain)]
     pub vpc: Option<String>,

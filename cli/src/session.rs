@@ -39,7 +39,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::args::{Attribution, Command, Doctor, Listing, Muster};
+use crate::args::{Attribution, Command, DoctorArgs, ListingArgs, Muster};
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
@@ -63,8 +63,8 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
     };
     match args.command.unwrap_or(Command::Status) {
         Command::Status => session.status().await,
-        Command::Doctor(Doctor { canary: true, order, .. }) => session.canary(&order).await,
-        Command::Doctor(Doctor { deep, .. }) => session.doctor(deep).await,
+        Command::Doctor(DoctorArgs { canary: true, order, .. }) => session.canary(&order).await,
+        Command::Doctor(DoctorArgs { deep, .. }) => session.doctor(deep).await,
         Command::Jobs { listing, adopt } => session.jobs(listing, adopt).await,
         Command::Explain { name } => session.explain(&name).await,
         Command::List { listing, state } => session.list(listing, state.as_deref()).await,
@@ -256,7 +256,7 @@ impl<W: Cloud + Console> Session<'_, W> {
 
     async fn jobs(
         &mut self,
-        Listing { pool, find, limit }: Listing,
+        ListingArgs { pool, find, limit }: ListingArgs,
         adopt: Option<Entity>,
     ) -> Result<String, Failure> {
         if let Some(repository) = adopt {
@@ -272,9 +272,9 @@ impl<W: Cloud + Console> Session<'_, W> {
         self.listed("jobs", &request, limit, page).await
     }
 
-    async fn list(&mut self, listing: Listing, state: Option<&str>) -> Result<String, Failure> {
+    async fn list(&mut self, listing: ListingArgs, state: Option<&str>) -> Result<String, Failure> {
         let state = state.map(state_of).transpose()?;
-        let Listing { pool, find, limit } = listing;
+        let ListingArgs { pool, find, limit } = listing;
         let is_found = find.is_some();
         let request = Request::List(ListRequest { pool, state, q: find, ..ListRequest::default() });
         let page = |told: &InstanceList, now, screen: Screen| match told.instances.is_empty() {

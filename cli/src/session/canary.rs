@@ -9,7 +9,7 @@ use muster_domain::time::Seconds;
 use serde_json::json;
 
 use super::{Session, pretty};
-use crate::args::Canary;
+use crate::args::CanaryArgs;
 use crate::doctor::canary::report::{End, Report, Watched};
 use crate::doctor::canary::{Course, Shown, Step, course, findings, settled};
 use crate::doctor::has_errors;
@@ -28,7 +28,7 @@ const ENDS: Seconds = Seconds(300);
 const REASON: &str = "the canary has finished";
 
 impl<W: Cloud + Console> Session<'_, W> {
-    pub(super) async fn canary(&mut self, order: &Canary) -> Result<String, Failure> {
+    pub(super) async fn canary(&mut self, order: &CanaryArgs) -> Result<String, Failure> {
         let canary = Order::Canary { pool: order.pool.clone(), entity: order.entity.clone() };
         let plan = self.plan(&canary, order.by.as_deref(), None).await?;
         self.world.show(plan.page(&canary, self.screen).trim_end());
@@ -52,7 +52,7 @@ impl<W: Cloud + Console> Session<'_, W> {
     }
 
     /// Orders the delete after the command failed or was interrupted.
-    async fn left_alone(&mut self, failure: Failure, name: &str, order: &Canary) -> Failure {
+    async fn left_alone(&mut self, failure: Failure, name: &str, order: &CanaryArgs) -> Failure {
         let said = match self.order_end(name, order).await {
             Ok(End::Busy) => format!("A job runs on {name}, so it is not deleted."),
             Ok(End::Held) => format!("Deletes are off; once they are on: muster delete {name}"),
@@ -161,7 +161,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         mut watched: Watched,
         course: Course,
         name: &str,
-        order: &Canary,
+        order: &CanaryArgs,
     ) -> Result<String, Failure> {
         let evidence = match self.evidence(&watched, course).await {
             Ok(evidence) => evidence,
@@ -198,7 +198,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         if is_well { Ok(text) } else { Err(Failure::Unwell(text)) }
     }
 
-    async fn order_end(&mut self, name: &str, order: &Canary) -> Result<End, Failure> {
+    async fn order_end(&mut self, name: &str, order: &CanaryArgs) -> Result<End, Failure> {
         let request = json!(Request::Delete(DeleteRequest {
             name: name.to_owned(),
             reason: REASON.to_owned(),

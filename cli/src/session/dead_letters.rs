@@ -4,7 +4,7 @@ use muster_sigv4::Call;
 use serde_json::{Value, json};
 
 use super::{Session, pretty};
-use crate::args::{Attribution, DeadLetters};
+use crate::args::{Attribution, DeadLettersArgs};
 use crate::failure::Failure;
 use crate::orders::Order;
 use crate::orders::plan::Plan;
@@ -19,7 +19,10 @@ impl<W: Cloud> Services for Session<'_, W> {
 }
 
 impl<W: Cloud + Console> Session<'_, W> {
-    pub(super) async fn dead_letters(&mut self, order: &DeadLetters) -> Result<String, Failure> {
+    pub(super) async fn dead_letters(
+        &mut self,
+        order: &DeadLettersArgs,
+    ) -> Result<String, Failure> {
         let stack = self.world.stack().await?;
         let mut urls = queues::urls(self, &stack).await?;
         if urls.is_empty() {

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::{Session, pretty};
 use crate::app::door::{PageOutcome, Reply, SetupPage};
 use crate::app::{Host, Login, Owner, manifest};
-use crate::args::{Attribution, ConnectApp, CreateApp, GitHubCommand, HookOrder, HookWhat, Of};
+use crate::args::{
+    Attribution, ConnectAppArgs, CreateAppArgs, GitHubCommand, HookArgs, HookWhat, OwnerArgs,
+};
 use crate::failure::{Failure, parsed};
 use crate::orders::{Hook, Order};
 use crate::views::{github as views, told};
@@ -79,7 +81,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
 
     pub(super) async fn github_create(
         &mut self,
-        order: &CreateApp,
+        order: &CreateAppArgs,
         by: Option<&str>,
     ) -> Result<String, Failure> {
         let now = self.github_now().await?;
@@ -108,7 +110,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     /// that installs it.
     async fn make_app(
         &mut self,
-        order: &CreateApp,
+        order: &CreateAppArgs,
         by: Option<&str>,
         now: &ShownGithub,
     ) -> Result<bool, Failure> {
@@ -116,7 +118,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
             return Err(Failure::Unknown(NO_ADDRESS.to_owned()));
         };
         let owner = self.owner(&order.of, &order.github).await?;
-        let order = &CreateApp { of: owner.clone().into(), ..order.clone() };
+        let order = &CreateAppArgs { of: owner.clone().into(), ..order.clone() };
         let port = self.world.listen().await?;
         let (path, state) = (self.world.random::<16>()?, self.world.random::<32>()?);
         let setup_page = SetupPage::new(port, &path, &state, &owner, &order.github);
@@ -139,7 +141,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     async fn through(
         &mut self,
         setup_page: &mut SetupPage,
-        order: &CreateApp,
+        order: &CreateAppArgs,
         by: Option<&str>,
         now: &ShownGithub,
     ) -> Result<bool, Failure> {
@@ -180,7 +182,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     async fn answer_code(
         &mut self,
         code: &str,
-        order: &CreateApp,
+        order: &CreateAppArgs,
         by: Option<&str>,
     ) -> Result<(), Failure> {
         match self.take_code(code, order, by).await {
@@ -200,7 +202,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     async fn take_code(
         &mut self,
         code: &str,
-        order: &CreateApp,
+        order: &CreateAppArgs,
         by: Option<&str>,
     ) -> Result<String, Failure> {
         let mut create = json!({ "code": code, "api_url": order.github.api() });
@@ -239,7 +241,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     async fn typed(
         &mut self,
         setup_page: &SetupPage,
-        order: &CreateApp,
+        order: &CreateAppArgs,
         by: Option<&str>,
         now: &ShownGithub,
         text: &str,
@@ -260,14 +262,18 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         };
         let key = self.world.ask("Path of the App's private key (.pem)")?;
         let github = order.github.clone();
-        self.connect(&ConnectApp { app_id, key: key.trim().into(), github, yes: true }, by, now)
-            .await?;
+        self.connect(
+            &ConnectAppArgs { app_id, key: key.trim().into(), github, yes: true },
+            by,
+            now,
+        )
+        .await?;
         Ok(true)
     }
 
     /// Asks who will own the App. The default is the organization that the user owns, if GitHub knows the user here and
     /// there is exactly one.
-    pub(super) async fn owner(&mut self, of: &Of, host: &Host) -> Result<Owner, Failure> {
+    pub(super) async fn owner(&mut self, of: &OwnerArgs, host: &Host) -> Result<Owner, Failure> {
         if of.user {
             return Ok(Owner::Person);
         }
@@ -337,7 +343,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         }
     }
 
-    async fn github_link(&mut self, of: &Of, github: &Host) -> Result<String, Failure> {
+    async fn github_link(&mut self, of: &OwnerArgs, github: &Host) -> Result<String, Failure> {
         let owner = self.owner(of, github).await?;
         let Some(new) = self.github_now().await?.new_app else {
             return Err(Failure::Unknown(NO_ADDRESS.to_owned()));
@@ -347,7 +353,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
 
     async fn github_connect(
         &mut self,
-        order: &ConnectApp,
+        order: &ConnectAppArgs,
         by: Option<&str>,
     ) -> Result<String, Failure> {
         let now = self.github_now().await?;
@@ -360,7 +366,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     /// Stores the key of an existing App.
     async fn connect(
         &mut self,
-        order: &ConnectApp,
+        order: &ConnectAppArgs,
         by: Option<&str>,
         now: &ShownGithub,
     ) -> Result<(), Failure> {
@@ -389,11 +395,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         Ok(())
     }
 
-    async fn github_hook(
-        &mut self,
-        order: &HookOrder,
-        by: Option<&str>,
-    ) -> Result<String, Failure> {
+    async fn github_hook(&mut self, order: &HookArgs, by: Option<&str>) -> Result<String, Failure> {
         let yes = order.yes;
         match order.what.unwrap_or_default() {
             HookWhat::Set => self.hook_ordered(Hook::Set, by, yes).await,
@@ -464,7 +466,7 @@ const NO_ADDRESS: &str =
     "The stack does not know its webhook's address; its release may be too old.";
 
 /// Checks that the connected App belongs to the requested organization, if one was given.
-fn is_owned(app: &ShownApp, of: &Of) -> Result<(), Failure> {
+fn is_owned(app: &ShownApp, of: &OwnerArgs) -> Result<(), Failure> {
     let (Some(asked), Some(owner)) = (&of.org, &app.owner) else { return Ok(()) };
     let asked = asked.as_str();
     if owner.eq_ignore_ascii_case(asked) {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::find::Found;
-use crate::args::Logs;
+use crate::args::LogsArgs;
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
 use crate::sources::Source;
@@ -77,7 +77,7 @@ impl LogReader {
 }
 
 impl<W: Cloud + Console> Session<'_, W> {
-    pub(super) async fn logs(&mut self, order: &Logs) -> Result<String, Failure> {
+    pub(super) async fn logs(&mut self, order: &LogsArgs) -> Result<String, Failure> {
         if let (Some(name), true) = (order.what.as_deref(), order.machine) {
             return self.machine_log(name).await;
         }

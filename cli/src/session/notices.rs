@@ -5,7 +5,7 @@ use muster_sigv4::Call;
 use serde_json::{Value, json};
 
 use super::{Session, pretty};
-use crate::args::{Form, NoticesCommand};
+use crate::args::{NoticeFormat, NoticesCommand};
 use crate::failure::Failure;
 use crate::world::{Cloud, Console, Workstation};
 
@@ -102,7 +102,7 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
     async fn notices_set(
         &mut self,
         stack: &str,
-        form: Form,
+        form: NoticeFormat,
         address: &str,
     ) -> Result<String, Failure> {
         let Some(host) = host(address) else {

@@ -6,7 +6,7 @@ use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
 use super::{Session, pretty};
-use crate::args::{Attribution, Delete, Switch};
+use crate::args::{Attribution, DeleteArgs, SwitchArgs};
 use crate::failure::{Failure, parsed};
 use crate::orders::outcome::Outcome;
 use crate::orders::plan::Plan;
@@ -15,7 +15,7 @@ use crate::queues;
 use crate::world::{Cloud, Console};
 
 impl<W: Cloud + Console> Session<'_, W> {
-    pub(super) async fn delete(&mut self, delete: &Delete) -> Result<String, Failure> {
+    pub(super) async fn delete(&mut self, delete: &DeleteArgs) -> Result<String, Failure> {
         let found = self.show_instance(&delete.name).await?;
         let shown: ShownInstance = parsed("show", found.clone())?;
         let order = Order::Delete {
@@ -26,7 +26,7 @@ impl<W: Cloud + Console> Session<'_, W> {
                 bypass: delete.bypass_github_unauthorized,
             },
         };
-        let Delete { attribution, dry_run, yes, .. } = delete;
+        let DeleteArgs { attribution, dry_run, yes, .. } = delete;
         let plan = self.plan(&order, attribution.by.as_deref(), Some(found)).await?;
         if *dry_run {
             return Ok(self.shown_plan(&order, &plan));
@@ -37,7 +37,7 @@ impl<W: Cloud + Console> Session<'_, W> {
     /// Pauses or resumes, at once: a plan would cost a query, and the stack may be in trouble.
     pub(super) async fn switch(
         &mut self,
-        switch: &Switch,
+        switch: &SwitchArgs,
         to: muster_api::To,
         length: Option<Seconds>,
     ) -> Result<String, Failure> {

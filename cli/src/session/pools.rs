@@ -7,7 +7,7 @@ use muster_domain::pool_file::{self, Answers, Problem};
 use serde_json::{Value, json};
 
 use super::{Session, pretty};
-use crate::args::{Attribution, Pools};
+use crate::args::{Attribution, PoolsCommand};
 use crate::failure::{Failure, parsed};
 use crate::orders::Order;
 use crate::orders::plan::Plan;
@@ -16,22 +16,22 @@ use crate::words::count;
 use crate::world::{Cloud, Console, Workstation};
 
 impl<W: Cloud + Console + Workstation> Session<'_, W> {
-    pub(super) async fn pools(&mut self, command: Option<Pools>) -> Result<String, Failure> {
-        match command.unwrap_or(Pools::Show) {
-            Pools::Show => self.pools_show().await,
-            Pools::Check { file } => self.pools_check(&file.to_string_lossy()),
-            Pools::Diff { file } => self.pools_diff(&file.to_string_lossy()).await,
-            Pools::Apply { file, attribution, yes } => {
+    pub(super) async fn pools(&mut self, command: Option<PoolsCommand>) -> Result<String, Failure> {
+        match command.unwrap_or(PoolsCommand::Show) {
+            PoolsCommand::Show => self.pools_show().await,
+            PoolsCommand::Check { file } => self.pools_check(&file.to_string_lossy()),
+            PoolsCommand::Diff { file } => self.pools_diff(&file.to_string_lossy()).await,
+            PoolsCommand::Apply { file, attribution, yes } => {
                 let file = self.world.read_file(&file.to_string_lossy())?;
                 self.ordered(&Order::Apply { file }, &attribution, yes, None).await
             }
-            Pools::Edit { attribution, yes } => self.pools_edit(&attribution, yes).await,
-            Pools::History => {
+            PoolsCommand::Edit { attribution, yes } => self.pools_edit(&attribution, yes).await,
+            PoolsCommand::History => {
                 let request =
                     Request::Pools(PoolsRequest { history: true, ..PoolsRequest::default() });
                 self.shown::<PoolsHistory>("pools", request, views::pools::history).await
             }
-            Pools::Restore { version, attribution, yes } => {
+            PoolsCommand::Restore { version, attribution, yes } => {
                 self.ordered(&Order::Restore { version }, &attribution, yes, None).await
             }
         }

@@ -5,7 +5,7 @@ use muster_domain::usage::Date;
 use serde_json::Value;
 
 use super::Session;
-use crate::args::Report;
+use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::ui::frame::About;
 use crate::ui::memory::{Asked, Memory};
@@ -15,7 +15,7 @@ use crate::world::{Cloud, Console};
 const DAY: i64 = 86_400_000;
 
 impl<W: Cloud + Console> Session<'_, W> {
-    pub(super) async fn report(&mut self, order: &Report) -> Result<String, Failure> {
+    pub(super) async fn report(&mut self, order: &ReportArgs) -> Result<String, Failure> {
         let now = self.world.now();
         let days = days(order.since.day(now), now);
         let mut memory = Memory::default();

@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::doctor::account;
 use super::github::WHOSE;
 use super::stack::Release;
-use crate::args::{CreateApp, Of, Parameters, Setup, plain};
+use crate::args::{CreateAppArgs, OwnerArgs, ParameterArgs, SetupArgs, plain};
 use crate::doctor::account::suggested_max;
 use crate::doctor::facts::account::{Account, Concurrency};
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ use crate::words::{count, span};
 use crate::world::{Cloud, Console, LocalPage, Workstation};
 
 impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
-    pub(super) async fn setup(&mut self, order: &Setup) -> Result<String, Failure> {
+    pub(super) async fn setup(&mut self, order: &SetupArgs) -> Result<String, Failure> {
         self.again = "muster setup";
         self.world.stage("account");
         self.who().await?;
@@ -51,8 +51,8 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
             }
         }
         self.world.stage("GitHub App");
-        let of = owner.map_or_else(|| order.of.clone(), Of::from);
-        let create = CreateApp {
+        let of = owner.map_or_else(|| order.of.clone(), OwnerArgs::from);
+        let create = CreateAppArgs {
             of,
             github: order.github.clone(),
             no_browser: order.no_browser,
@@ -82,7 +82,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         &mut self,
         stack: &str,
         release: &Release,
-        order: &Setup,
+        order: &SetupArgs,
     ) -> Result<Vec<String>, Failure> {
         self.world.stage("network");
         let given = &order.parameters;
@@ -131,7 +131,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         } else {
             self.agreed(order.yes, &format!("{question}?"))?;
         }
-        let given = Parameters {
+        let given = ParameterArgs {
             vpc: Some(network.vpc),
             subnets: network.subnets,
             public_ip: given.public_ip.or(Some(network.public_ip)),
@@ -309,8 +309,8 @@ fn reserved(account: Option<Concurrency>, reserve: Option<u64>) -> String {
 }
 
 /// Returns the parameters for `sam`, quoted as it requires for values with commas.
-pub(super) fn overrides(given: &Parameters, release: &Release) -> Vec<String> {
-    let Parameters { vpc, subnets, public_ip, max, mail, sessions, boundary } = given;
+pub(super) fn overrides(given: &ParameterArgs, release: &Release) -> Vec<String> {
+    let ParameterArgs { vpc, subnets, public_ip, max, mail, sessions, boundary } = given;
     let subnets = (!subnets.is_empty()).then(|| subnets.join(","));
     let all = [
         ("VpcId", vpc.clone()),

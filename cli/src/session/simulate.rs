@@ -9,7 +9,7 @@ use muster_domain::usage::Line;
 use serde_json::{Value, json};
 
 use super::{Session, pretty};
-use crate::args::{Simulate, Since};
+use crate::args::{SimulateArgs, Since};
 use crate::failure::Failure;
 use crate::money::thousands;
 use crate::simulate::{SimulationInput, owner, read_file};
@@ -21,8 +21,8 @@ use crate::world::{Cloud, Console, Workstation};
 const IN_SILENCE: usize = 5_000;
 
 impl<W: Cloud + Console + Workstation> Session<'_, W> {
-    pub(super) async fn simulate(&mut self, order: Simulate) -> Result<String, Failure> {
-        let Simulate { since, lines, pools, trial, pool, seed } = order;
+    pub(super) async fn simulate(&mut self, order: SimulateArgs) -> Result<String, Failure> {
+        let SimulateArgs { since, lines, pools, trial, pool, seed } = order;
         // Reject invalid YAML before anything is read.
         let new = pools.as_ref().map(|path| path.to_string_lossy().into_owned());
         let new = new.map(|path| self.yaml(&path).map(|value| (path, value))).transpose()?;

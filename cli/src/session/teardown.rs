@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Session;
 use super::machine_log::PREFIX as MACHINE_LOGS;
-use crate::args::Teardown;
+use crate::args::TeardownArgs;
 use crate::failure::{Failure, parsed};
 use crate::setup::stack::{Stack, call, cause};
 use crate::views::setup as views;
@@ -19,7 +19,7 @@ use crate::world::{Cloud, Console};
 const REASON: &str = "teardown of the stack";
 
 impl<W: Cloud + Console> Session<'_, W> {
-    pub(super) async fn teardown(&mut self, order: &Teardown) -> Result<String, Failure> {
+    pub(super) async fn teardown(&mut self, order: &TeardownArgs) -> Result<String, Failure> {
         self.world.stage("the beginning");
         let stack = self.world.stack().await?;
         let Some(found) = self.deployed(&stack).await? else {
@@ -56,7 +56,7 @@ impl<W: Cloud + Console> Session<'_, W> {
     }
 
     /// Asks for confirmation: the user types the stack's name.
-    fn agreed_to_take_down(&mut self, order: &Teardown, stack: &str) -> Result<(), Failure> {
+    fn agreed_to_take_down(&mut self, order: &TeardownArgs, stack: &str) -> Result<(), Failure> {
         if order.yes || !self.world.is_attended() {
             return self.agreed(order.yes, &format!("Tear down stack {stack}?"));
         }
@@ -69,7 +69,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         if typed.trim() == stack { Ok(()) } else { Err(Failure::NotConfirmed) }
     }
 
-    async fn no_launches(&mut self, order: &Teardown) -> Result<(), Failure> {
+    async fn no_launches(&mut self, order: &TeardownArgs) -> Result<(), Failure> {
         let status: StackStatus = self.asked("status", Request::Status { github: false }).await?;
         // A pause with an end would allow new machines while the last ones end.
         let stays_off = |off: &SwitchedOff| off.until.is_none();

@@ -4,7 +4,7 @@ use muster_api::Request;
 use muster_api::answers::Overview;
 
 use super::Session;
-use crate::args::Ui;
+use crate::args::UiArgs;
 use crate::failure::Failure;
 use crate::ui::Serving;
 use crate::ui::frame::About;
@@ -13,8 +13,8 @@ use crate::world::{Cloud, LocalPage};
 impl<W: Cloud + LocalPage> Session<'_, W> {
     /// Reads the overview first, so that errors are reported in the terminal and not in the
     /// browser.
-    pub(super) async fn ui(&mut self, order: Ui) -> Result<String, Failure> {
-        let Ui { port, read_only, no_open, by } = order;
+    pub(super) async fn ui(&mut self, order: UiArgs) -> Result<String, Failure> {
+        let UiArgs { port, read_only, no_open, by } = order;
         let told: Overview = self.asked("overview", Request::Overview).await?;
         let about = About {
             stack: told.stack,

@@ -5,7 +5,7 @@ use muster_api::answers::StackStatus;
 
 use super::Session;
 use super::setup::overrides;
-use crate::args::Upgrade;
+use crate::args::UpgradeArgs;
 use crate::failure::Failure;
 use crate::setup::stack::{ResourceChange, call, cause, change_set, failed_at, sam_error};
 use crate::views::setup as views;
@@ -17,7 +17,7 @@ const PAGES: usize = 10;
 const MOVES: u32 = 10;
 
 impl<W: Cloud + Console + Workstation> Session<'_, W> {
-    pub(super) async fn upgrade(&mut self, order: &Upgrade) -> Result<String, Failure> {
+    pub(super) async fn upgrade(&mut self, order: &UpgradeArgs) -> Result<String, Failure> {
         self.again = "muster upgrade";
         self.world.stage("what changes");
         let stack = self.world.stack().await?;

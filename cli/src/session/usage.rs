@@ -10,7 +10,7 @@ use muster_domain::usage::{Date, Line, OwnPrices};
 use serde_json::json;
 
 use super::{Session, pretty};
-use crate::args::{Costs, Since};
+use crate::args::{CostsArgs, Since};
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
 use crate::views;
@@ -31,11 +31,11 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
         self.shown::<WaitsList>("waits", Request::Waits(request), views::waits::page).await
     }
 
-    pub(super) async fn costs(&mut self, order: Costs) -> Result<String, Failure> {
+    pub(super) async fn costs(&mut self, order: CostsArgs) -> Result<String, Failure> {
         if order.rows {
             return self.lines(order).await;
         }
-        let Costs { since, until, by, pool, repository, spread, csv, prices, .. } = order;
+        let CostsArgs { since, until, by, pool, repository, spread, csv, prices, .. } = order;
         let since = Some(since.day(self.world.now()));
         let prices = prices.as_deref().map(|path| self.own_prices(path)).transpose()?;
         let request = CostsRequest { since, until, by, spread, pool, repository, prices };
@@ -62,8 +62,8 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
     }
 
     /// Reads lines page by page. For programs, each page is written as it arrives.
-    async fn lines(&mut self, order: Costs) -> Result<String, Failure> {
-        let Costs { since, until, pool, repository, csv, .. } = order;
+    async fn lines(&mut self, order: CostsArgs) -> Result<String, Failure> {
+        let CostsArgs { since, until, pool, repository, csv, .. } = order;
         let since = Some(since.day(self.world.now()));
         let is_wanted = |line: &Line| {
             let of = line.job.as_ref().map(|job| &job.repository);

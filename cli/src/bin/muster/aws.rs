@@ -11,7 +11,7 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_smithy_types::body::SdkBody;
 use futures_util::future::join_all;
-use muster_cli::args::Global;
+use muster_cli::args::GlobalArgs;
 use muster_cli::failure::Failure;
 use muster_cli::lambda::{Answer, Called, action, invoked, served, stacks};
 use muster_cli::queues::Services;
@@ -55,7 +55,7 @@ impl Aws {
     ///
     /// # Errors
     /// Fails if they are missing; the message names the missing one.
-    pub(crate) async fn find(global: &Global) -> Result<Self, Failure> {
+    pub(crate) async fn find(global: &GlobalArgs) -> Result<Self, Failure> {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(client());
         if let Some(profile) = &global.profile {
             loader = loader.profile_name(profile);

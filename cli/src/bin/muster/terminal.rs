@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dialoguer::{Confirm, Editor, Input};
 use muster_cli::app::door::Reply;
-use muster_cli::args::Global;
+use muster_cli::args::GlobalArgs;
 use muster_cli::display::{clean_lines, clean_page};
 use muster_cli::failure::Failure;
 use muster_cli::ui::Serving;
@@ -29,7 +29,7 @@ use crate::http::github;
 use crate::{host, keys, ui};
 
 pub(crate) struct Terminal {
-    global: Global,
+    global: GlobalArgs,
     /// Created on first use: checking a file needs no credentials.
     aws: Option<Aws>,
     /// Whether the screen was drawn before.
@@ -50,7 +50,7 @@ pub(crate) struct Terminal {
 const TYPED: Duration = Duration::from_millis(200);
 
 impl Terminal {
-    pub(crate) const fn new(global: Global) -> Self {
+    pub(crate) const fn new(global: GlobalArgs) -> Self {
         Self {
             global,
             aws: None,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::refusal::Decoded;
 
-/// The answer to a row.
+/// Whether an assumption is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
@@ -20,7 +20,7 @@ pub enum Answer {
     Open,
 }
 
-/// A row of that list.
+/// An assumption about AWS: a row of that list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// Its text in infra/README.md.

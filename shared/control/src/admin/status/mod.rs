@@ -164,7 +164,7 @@ async fn noted<R>(
     }
 }
 
-/// Looks at the stack, or at some of its pools, without GitHub.
+/// Reads the state of the stack, or of some of its pools, without GitHub.
 struct Look<'a, W: Wired> {
     context: Context<'a, W>,
     pools: &'a [Pool],
