@@ -8,7 +8,7 @@ use crate::xml;
 
 /// An HTTP answer.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The HTTP status.
     pub status: u16,
     /// The header `x-amzn-errortype`: the error's code.
@@ -37,7 +37,7 @@ pub enum Called {
 /// Interprets Lambda's answer to an Invoke.
 /// Source: docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
 #[must_use]
-pub fn invoked(function: &str, answer: &Answer) -> Called {
+pub fn invoked(function: &str, answer: &HttpResponse) -> Called {
     let body = serde_json::from_slice::<Value>(&answer.body);
     if answer.status < 300 {
         return match (answer.function_error.is_some(), body) {
@@ -68,7 +68,7 @@ pub fn invoked(function: &str, answer: &Answer) -> Called {
 
 /// Interprets a service's answer, in JSON or XML. `action` is the operation's IAM name, such as `logs:FilterLogEvents`.
 #[must_use]
-pub fn served(action: &str, answer: &Answer) -> Called {
+pub fn served(action: &str, answer: &HttpResponse) -> Called {
     if answer.status < 300 {
         return match body(&answer.body) {
             Ok(value) => Called::Answer(value),
@@ -127,7 +127,7 @@ fn body(body: &[u8]) -> Result<Value, String> {
 }
 
 /// Returns the code and the message of a service's error.
-fn refusal(answer: &Answer) -> (String, String) {
+fn refusal(answer: &HttpResponse) -> (String, String) {
     let body = body(&answer.body).unwrap_or_default();
     // In XML, EC2 returns a list with one error; other services return one error.
     let [one, of_ec2] = ["/Error", "/Errors/Error"].map(|path| body.pointer(path));
@@ -182,7 +182,7 @@ pub fn stacks(functions: &[String]) -> Vec<String> {
 ///
 /// # Errors
 /// Fails on any other status.
-pub fn github(host: &str, answer: &Answer) -> Result<Option<Value>, Failure> {
+pub fn github(host: &str, answer: &HttpResponse) -> Result<Option<Value>, Failure> {
     let body = serde_json::from_slice::<Value>(&answer.body);
     match (answer.status, body) {
         (200, Ok(value)) => Ok(Some(value)),
@@ -201,12 +201,12 @@ pub fn github(host: &str, answer: &Answer) -> Result<Option<Value>, Failure> {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, kind: &str, body: &str) -> Answer {
+    fn answer(status: u16, kind: &str, body: &str) -> HttpResponse {
         let error_type = (!kind.is_empty()).then(|| kind.to_owned());
-        Answer { status, error_type, body: body.into(), ..Answer::default() }
+        HttpResponse { status, error_type, body: body.into(), ..HttpResponse::default() }
     }
 
-    fn code(answer: &Answer) -> String {
+    fn code(answer: &HttpResponse) -> String {
         match invoked("muster-admin", answer) {
             Called::Answer(value) => value.to_string(),
             Called::NoFunction => "no function".to_owned(),
@@ -237,7 +237,7 @@ mod tests {
         ] {
             let body = serde_json::json!({ "errorMessage": said }).to_string();
             let function_error = Some("Unhandled".to_owned());
-            assert_eq!(code(&Answer { function_error, ..answer(200, "", &body) }), told);
+            assert_eq!(code(&HttpResponse { function_error, ..answer(200, "", &body) }), told);
         }
     }
 

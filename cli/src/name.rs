@@ -8,14 +8,14 @@ pub enum Name {
     /// Muster's key of a job.
     Job(JobKey),
     /// The URL of a page on GitHub.
-    Address(Address),
+    Address(GitHubUrl),
     /// The name of an instance, a machine or a runner.
     Instance(String),
 }
 
 /// The URL of a job or a run on GitHub.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct GitHubUrl {
     /// `github.com` or a server, in lower case, with its port if the URL has one.
     pub host: String,
     /// `owner/repo`
@@ -26,7 +26,7 @@ pub struct Address {
     pub job: Option<u64>,
 }
 
-impl Address {
+impl GitHubUrl {
     /// Checks that the URL is at the stack's GitHub. Credentials are sent to no other host, and another host's jobs are
     /// not this stack's.
     ///
@@ -73,7 +73,7 @@ pub fn read(text: &str) -> Result<Name, String> {
 }
 
 /// Parses `HOST/OWNER/REPO/actions/runs/RUN[/attempts/N][/job/JOB]`, or the older `HOST/OWNER/REPO/runs/JOB`.
-fn address(rest: &str) -> Option<Address> {
+fn address(rest: &str) -> Option<GitHubUrl> {
     let path = rest.split(['?', '#']).next()?;
     let (name, path) = path.split_once('/')?;
     let host = host(name)?;
@@ -90,7 +90,7 @@ fn address(rest: &str) -> Option<Address> {
         ["runs", job] => (None, Some(number(job)?)),
         _ => return None,
     };
-    (run.is_some() || job.is_some()).then_some(Address { host, repository, run, job })
+    (run.is_some() || job.is_some()).then_some(GitHubUrl { host, repository, run, job })
 }
 
 /// Parses a host as a browser shows it, with its port if there is one. A user part is rejected:
@@ -124,7 +124,7 @@ mod tests {
     fn every_name_is_what_it_is() {
         let page = |run, job| {
             let (host, repository) = ("github.com".to_owned(), "acme/site".to_owned());
-            Name::Address(Address { host, repository, run, job })
+            Name::Address(GitHubUrl { host, repository, run, job })
         };
         let site = "https://github.com/acme/site";
         for (text, name) in [
@@ -188,7 +188,7 @@ mod tests {
         // The tenant's domain, not its name.
         let api = |host: &str| {
             let (host, repository) = (host.to_owned(), "a/b".to_owned());
-            Address { host, repository, run: None, job: None }.api("")
+            GitHubUrl { host, repository, run: None, job: None }.api("")
         };
         assert_eq!(api("evilghe.com"), "https://evilghe.com/api/v3/repos/a/b");
         for path in ["a b/c", "a/b%2F", ".", "..", "a/.."] {

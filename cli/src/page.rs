@@ -23,7 +23,7 @@ impl Screen {
 
 /// The style of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Look {
+pub enum TextStyle {
     #[default]
     Plain,
     /// Headings.
@@ -35,7 +35,7 @@ pub enum Look {
     Bad,
 }
 
-impl Look {
+impl TextStyle {
     fn colour(self) -> Option<AnsiColor> {
         match self {
             Self::Plain | Self::Strong | Self::Dim => None,
@@ -59,12 +59,12 @@ impl Look {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     text: String,
-    look: Look,
+    look: TextStyle,
 }
 
 impl Text {
     #[must_use]
-    pub fn new(text: impl AsRef<str>, look: Look) -> Self {
+    pub fn new(text: impl AsRef<str>, look: TextStyle) -> Self {
         Self { text: clean(text.as_ref()), look }
     }
 
@@ -77,13 +77,13 @@ impl Text {
     /// Returns the placeholder for a missing value.
     #[must_use]
     pub fn none() -> Self {
-        Self::new("–", Look::Dim)
+        Self::new("–", TextStyle::Dim)
     }
 }
 
 impl<T: AsRef<str>> From<T> for Text {
     fn from(text: T) -> Self {
-        Self::new(text, Look::Plain)
+        Self::new(text, TextStyle::Plain)
     }
 }
 
@@ -127,12 +127,12 @@ impl Column {
 
 /// A text that is built from top to bottom.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct TextPage {
     screen: Screen,
     text: String,
 }
 
-impl Page {
+impl TextPage {
     #[must_use]
     pub const fn new(screen: Screen) -> Self {
         Self { screen, text: String::new() }
@@ -272,7 +272,7 @@ impl Page {
 
     fn dressed(&self, part: &Text) -> String {
         let style = part.look.style();
-        if self.screen.colour && part.look != Look::Plain {
+        if self.screen.colour && part.look != TextStyle::Plain {
             format!("{style}{}{style:#}", part.text)
         } else {
             part.text.clone()
@@ -283,11 +283,11 @@ impl Page {
 fn cell(text: Text) -> Cell {
     let cell = Cell::new(text.text);
     match text.look {
-        Look::Plain => cell,
-        Look::Strong => cell.add_attribute(Attribute::Bold),
-        Look::Dim => cell.add_attribute(Attribute::Dim),
-        Look::Good => cell.fg(Color::Green),
-        Look::Warning => cell.fg(Color::Yellow),
-        Look::Bad => cell.fg(Color::Red),
+        TextStyle::Plain => cell,
+        TextStyle::Strong => cell.add_attribute(Attribute::Bold),
+        TextStyle::Dim => cell.add_attribute(Attribute::Dim),
+        TextStyle::Good => cell.fg(Color::Green),
+        TextStyle::Warning => cell.fg(Color::Yellow),
+        TextStyle::Bad => cell.fg(Color::Red),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::args::Dead;
 use crate::failure::Failure;
-use crate::views::dead_letters::{Letters, Message, Queue};
+use crate::views::dead_letters::{DeadLetter, DeadLetterQueue, Letters};
 
 /// Maximum number of messages that are shown.
 const SHOWN: usize = 50;
@@ -110,7 +110,7 @@ pub async fn urls(
 pub async fn counted(
     services: &mut impl Services,
     urls: &[(Dead, String)],
-) -> Result<Vec<Queue>, Failure> {
+) -> Result<Vec<DeadLetterQueue>, Failure> {
     let calls = urls.iter().map(|(_, url)| {
         let names =
             ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "QueueArn"];
@@ -122,7 +122,7 @@ pub async fn counted(
         let number = |name: &str| {
             answer["Attributes"][name].as_str().and_then(|n| n.parse().ok()).unwrap_or_default()
         };
-        queues.push(Queue {
+        queues.push(DeadLetterQueue {
             queue: *queue,
             messages: number("ApproximateNumberOfMessages"),
             hidden: number("ApproximateNumberOfMessagesNotVisible"),
@@ -165,7 +165,7 @@ pub async fn redriven(
     Ok(json!(queue))
 }
 
-async fn all(services: &mut impl Services, stack: &str) -> Result<Vec<Queue>, Failure> {
+async fn all(services: &mut impl Services, stack: &str) -> Result<Vec<DeadLetterQueue>, Failure> {
     let urls = urls(services, stack).await?;
     counted(services, &urls).await
 }
@@ -174,7 +174,7 @@ async fn all(services: &mut impl Services, stack: &str) -> Result<Vec<Queue>, Fa
 ///
 /// # Errors
 /// Fails when it does not exist.
-pub fn of(all: Vec<Queue>, name: Dead) -> Result<Queue, Failure> {
+pub fn of(all: Vec<DeadLetterQueue>, name: Dead) -> Result<DeadLetterQueue, Failure> {
     all.into_iter().find(|one| one.queue == name).ok_or_else(none)
 }
 
@@ -188,7 +188,10 @@ pub fn none() -> Failure {
 ///
 /// # Errors
 /// Fails when SQS does not return messages or does not make them visible again.
-pub async fn looked_at(services: &mut impl Services, queue: &Queue) -> Result<Vec<Value>, Failure> {
+pub async fn looked_at(
+    services: &mut impl Services,
+    queue: &DeadLetterQueue,
+) -> Result<Vec<Value>, Failure> {
     let mut found: Vec<Value> = Vec::new();
     let mut seen = BTreeSet::new();
     while found.len() < SHOWN {
@@ -221,7 +224,7 @@ pub async fn looked_at(services: &mut impl Services, queue: &Queue) -> Result<Ve
 
 async fn give_back(
     services: &mut impl Services,
-    queue: &Queue,
+    queue: &DeadLetterQueue,
     messages: &[Value],
 ) -> Result<(), Failure> {
     let calls = messages.chunks(AT_ONCE).map(|messages| {
@@ -247,22 +250,25 @@ async fn give_back(
 ///
 /// # Errors
 /// Fails when SQS does not accept the call.
-pub async fn sent_back(services: &mut impl Services, queue: &Queue) -> Result<Value, Failure> {
+pub async fn sent_back(
+    services: &mut impl Services,
+    queue: &DeadLetterQueue,
+) -> Result<Value, Failure> {
     call(services, sqs("StartMessageMoveTask", &json!({ "SourceArn": queue.arn }))).await
 }
 
 /// Returns the received messages, oldest first.
 #[must_use]
-pub fn messages(found: &[Value]) -> Vec<Message> {
-    let mut messages: Vec<Message> = found.iter().map(message).collect();
+pub fn messages(found: &[Value]) -> Vec<DeadLetter> {
+    let mut messages: Vec<DeadLetter> = found.iter().map(message).collect();
     messages.sort_by_key(|one| one.sent_at);
     messages
 }
 
-fn message(one: &Value) -> Message {
+fn message(one: &Value) -> DeadLetter {
     let attribute =
         |name: &str| one["Attributes"][name].as_str().and_then(|n| n.parse::<i64>().ok());
-    Message {
+    DeadLetter {
         sent_at: attribute("SentTimestamp").map(Time::from_millis),
         body: one["Body"].as_str().unwrap_or_default().to_owned(),
     }

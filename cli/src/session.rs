@@ -290,8 +290,8 @@ impl<W: Cloud + Console> Session<'_, W> {
 
     async fn explain(&mut self, name: &str) -> Result<String, Failure> {
         match self.find(name).await? {
-            find::Found::Jobs(keys) => self.explain_jobs(&keys).await,
-            find::Found::Instance(name) => {
+            find::NamedObject::Jobs(keys) => self.explain_jobs(&keys).await,
+            find::NamedObject::Instance(name) => {
                 let request = |name| json!(Request::Explain { job: None, name: Some(name) });
                 let answer = self.of_instance(&name, request).await?;
                 if self.json {

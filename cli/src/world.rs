@@ -4,7 +4,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use serde_json::Value;
 
-use crate::app::door::{BrowserRequest, Reply};
+use crate::app::door::{BrowserRequest, BrowserResponse};
 use crate::failure::Failure;
 use crate::ui::Serving;
 
@@ -74,7 +74,7 @@ pub trait Workstation {
     /// Replaces this process with a program, for the same account and region. Returns only if that fails.
     fn hand_over(&mut self, program: &str, line: &[String]) -> Failure;
     /// Returns how the program ended, or `None` while it runs.
-    fn ended(&mut self) -> Result<Option<Ended>, Failure>;
+    fn ended(&mut self) -> Result<Option<ProgramResult>, Failure>;
     /// Opens a public address in the operator's browser. Returns false if there is none.
     fn browse(&mut self, address: &str) -> bool;
     /// Opens an address that contains a secret, hidden from the machine's other users. Returns
@@ -92,7 +92,7 @@ pub trait LocalPage {
     /// Waits for the next request to that page, or for a line from the user if `typed` is set.
     async fn visit(&mut self, typed: bool, time: Seconds) -> Result<Visit, Failure>;
     /// Answers the last request.
-    async fn reply(&mut self, reply: Reply);
+    async fn reply(&mut self, reply: BrowserResponse);
     /// Closes the page. Later requests are refused.
     fn close(&mut self);
     /// Serves pages until the user stops it, or an hour after the last request.
@@ -106,7 +106,7 @@ impl<T: Cloud + Console + Workstation + LocalPage> World for T {}
 
 /// A program that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProgramResult {
     pub is_good: bool,
     /// Its output on stdout and stderr.
     pub said: String,

@@ -24,7 +24,7 @@ pub struct BrowserRequest {
 
 /// An HTTP answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct BrowserResponse {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
@@ -34,11 +34,11 @@ pub struct Reply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageOutcome {
     /// Send this answer, and continue to wait.
-    Reply(Reply),
+    Reply(BrowserResponse),
     /// GitHub created the App. The browser waits for an answer.
     Code(String),
     /// GitHub created no App. The browser gets this answer, and the wait ends.
-    Refused(Reply),
+    Refused(BrowserResponse),
 }
 
 /// The page that creates one App.
@@ -140,7 +140,7 @@ impl SetupPage {
     }
 
     /// Describes the App and its permissions, with one button.
-    fn page(&self) -> Reply {
+    fn page(&self) -> BrowserResponse {
         let rights = self
             .owner
             .permissions()
@@ -174,7 +174,7 @@ impl SetupPage {
     }
 }
 
-impl Reply {
+impl BrowserResponse {
     /// Redirects the browser to a different page.
     #[must_use]
     pub fn to(address: &str) -> Self {
@@ -199,12 +199,12 @@ impl Reply {
 const SHOWN: &str = "This page was shown already, and it is shown once: it contains a secret. If you did not open it, someone else on \
                      this machine did. Stop muster with Ctrl-C and run it again.";
 
-fn said(status: u16, text: &str) -> Reply {
+fn said(status: u16, text: &str) -> BrowserResponse {
     html(status, &format!("<p>{}</p>", escaped(text)), "'none'")
 }
 
 /// Renders a page without scripts. It can send its form to one host and loads no resources.
-fn html(status: u16, body: &str, form: &str) -> Reply {
+fn html(status: u16, body: &str, form: &str) -> BrowserResponse {
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action {form}"
     );
@@ -219,7 +219,7 @@ fn html(status: u16, body: &str, form: &str) -> Reply {
         ("cache-control", "no-store".to_owned()),
         ("x-content-type-options", "nosniff".to_owned()),
     ];
-    Reply { status, headers, body }
+    BrowserResponse { status, headers, body }
 }
 
 /// Compares in constant time.

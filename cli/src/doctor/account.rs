@@ -4,8 +4,8 @@ use muster_api::answers::Finding;
 use muster_domain::pool::{MarketPolicy, Pool};
 
 use super::facts::Unknown;
-use super::facts::account::{Account, Concurrency};
-use super::{Check, Facts, Group, console, error, found, judge, unasked, warn};
+use super::facts::account::{AccountFacts, Concurrency};
+use super::{Check, CheckGroup, Facts, console, error, found, judge, unasked, warn};
 use crate::words::count;
 
 /// Concurrent executions that suffice: scale-up's eight workers, the reaper's three, and the calls
@@ -25,8 +25,9 @@ pub const DEFAULT_MAX: u32 = 20;
 
 pub(super) fn check(facts: &Facts) -> Vec<Check> {
     let Facts { account, region, .. } = facts;
-    let mut all =
-        judge(Group::Account, "concurrency", &account.concurrency, |one| concurrency(*one, region));
+    let mut all = judge(CheckGroup::Account, "concurrency", &account.concurrency, |one| {
+        concurrency(*one, region)
+    });
     let pools = match &facts.running {
         Some(running) => running.pools.clone(),
         None => Ok(vec![Pool::built_in(&facts.stack, Vec::new(), DEFAULT_MAX)]),
@@ -34,17 +35,17 @@ pub(super) fn check(facts: &Facts) -> Vec<Check> {
     match &pools {
         Ok(pools) => {
             all.extend(quotas(pools, facts));
-            all.extend(judge(Group::Account, "Spot role", &account.spot_role, |is_there| {
+            all.extend(judge(CheckGroup::Account, "Spot role", &account.spot_role, |is_there| {
                 spot_role(*is_there, pools)
             }));
-            all.extend(judge(Group::Account, "plan", &account.free_plan, |is_free| {
+            all.extend(judge(CheckGroup::Account, "plan", &account.free_plan, |is_free| {
                 if *is_free { free_plan(pools, region) } else { Vec::new() }
             }));
         }
         Err(unknown) => {
-            all.push(unasked(Group::Account, "quotas", unknown));
-            all.push(unasked(Group::Account, "Spot role", unknown));
-            all.push(unasked(Group::Account, "plan", unknown));
+            all.push(unasked(CheckGroup::Account, "quotas", unknown));
+            all.push(unasked(CheckGroup::Account, "Spot role", unknown));
+            all.push(unasked(CheckGroup::Account, "plan", unknown));
         }
     }
     all
@@ -78,7 +79,7 @@ fn quota(region: &str, service: &str, code: &str) -> String {
 /// account's quotas allow fewer machines than the default. A quota that could not be read is
 /// ignored.
 #[must_use]
-pub fn suggested_max(account: &Account, region: &str) -> (u32, Option<String>) {
+pub fn suggested_max(account: &AccountFacts, region: &str) -> (u32, Option<String>) {
     let pool = Pool::built_in("", Vec::new(), DEFAULT_MAX);
     let Some(Ok(quotas)) = Quotas::of(&pool, account) else { return (DEFAULT_MAX, None) };
     let machines = u32::try_from(quotas.machines).unwrap_or(u32::MAX);
@@ -105,7 +106,7 @@ fn quotas(pools: &[Pool], facts: &Facts) -> Vec<Check> {
     for pool in pools.iter().filter(|pool| pool.enabled && !pool.is_removed()) {
         let Quotas { machines, vcpus, code, first } = match Quotas::of(pool, &facts.account) {
             Some(Ok(quotas)) => quotas,
-            Some(Err(unknown)) => return vec![unasked(Group::Account, ID, unknown)],
+            Some(Err(unknown)) => return vec![unasked(CheckGroup::Account, ID, unknown)],
             None => continue,
         };
         let wanted = u64::from(pool.max.min(facts.max_machines().unwrap_or(u32::MAX)));
@@ -125,7 +126,7 @@ fn quotas(pools: &[Pool], facts: &Facts) -> Vec<Check> {
             wrongs.push(wrong.fix("request more, or lower the pool's limits.max").url(page));
         }
     }
-    found(Group::Account, ID, wrongs)
+    found(CheckGroup::Account, ID, wrongs)
 }
 
 /// The vCPU quotas that limit a pool's machines.
@@ -142,7 +143,7 @@ struct Quotas<'a> {
 
 impl<'a> Quotas<'a> {
     /// Returns `None` if the name of the pool's first type does not show its number of vCPUs.
-    fn of(pool: &'a Pool, account: &'a Account) -> Option<Result<Self, &'a Unknown>> {
+    fn of(pool: &'a Pool, account: &'a AccountFacts) -> Option<Result<Self, &'a Unknown>> {
         let first: &str = pool.instance_types.first()?;
         let of_one = vcpus(first)?;
         let spot = ("Spot", &account.spot, QUOTAS[1]);
@@ -239,7 +240,7 @@ mod tests {
             ("on demand is not readable", denied(), Ok(5.0), 20, None),
         ];
         for (name, on_demand, spot, expected, part) in rows {
-            let account = Account {
+            let account = AccountFacts {
                 caller: Err(Unknown::NoAnswer(String::new())),
                 concurrency: Ok(Concurrency { most: 1_000, free: 1_000 }),
                 on_demand,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::facts::text;
-use super::{Check, Group, error, found, warn};
+use super::{Check, CheckGroup, error, found, warn};
 
 /// Time after which a machine that has not called counts as unable to call. The agent itself gives
 /// up earlier.
@@ -23,7 +23,7 @@ const UNASKED_AFTER: Seconds = Seconds(300);
 /// A step of every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum MachineStep {
     /// GitHub shows the agent connected.
     Online,
     /// EC2 ends the machine.
@@ -36,23 +36,25 @@ pub enum Step {
 /// A step and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepAt {
-    pub step: Step,
+    pub step: MachineStep,
     pub at: Time,
 }
 
 /// Returns the steps that a record shows. `online`: when GitHub first showed its agent connected.
 #[must_use]
 pub fn steps(one: &Instance, online: Option<Time>) -> Vec<StepAt> {
-    let reached =
-        one.phases().into_iter().map(|(phase, at)| StepAt { step: Step::Reached(phase), at });
+    let reached = one
+        .phases()
+        .into_iter()
+        .map(|(phase, at)| StepAt { step: MachineStep::Reached(phase), at });
     // The agent connects before it gets a job, so its step comes first, and no step is printed
     // twice.
     let (mut all, job): (Vec<StepAt>, Vec<StepAt>) =
-        reached.partition(|taken| taken.step != Step::Reached(Phase::Job));
-    all.extend(online.map(|at| StepAt { step: Step::Online, at }));
+        reached.partition(|taken| taken.step != MachineStep::Reached(Phase::Job));
+    all.extend(online.map(|at| StepAt { step: MachineStep::Online, at }));
     all.extend(job);
     let is_gone = one.state() == State::Deleted && one.machine().is_some();
-    all.extend(is_gone.then(|| StepAt { step: Step::Deleted, at: one.since() }));
+    all.extend(is_gone.then(|| StepAt { step: MachineStep::Deleted, at: one.since() }));
     all
 }
 
@@ -127,7 +129,8 @@ impl Shown {
 /// Checks the machine's steps in order. `online`: whether GitHub last showed its agent connected.
 #[must_use]
 pub fn findings(one: &Instance, course: Course, online: Option<bool>) -> Vec<Check> {
-    let check = |id, wrong: Option<Finding>| found(Group::Canary, id, wrong.into_iter().collect());
+    let check =
+        |id, wrong: Option<Finding>| found(CheckGroup::Canary, id, wrong.into_iter().collect());
     let mut all = Vec::new();
     match course {
         Course::Refused => return check("launch", refused(one)),

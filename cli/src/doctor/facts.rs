@@ -11,9 +11,9 @@ use muster_domain::pool::Pool;
 use muster_domain::time::Time;
 use serde_json::Value;
 
-use self::account::Account;
+use self::account::AccountFacts;
 use self::machines::Machines;
-use self::network::Network;
+use self::network::NetworkFacts;
 use super::backlog::Backlog;
 use crate::alarms::Alarm;
 use crate::failure::Failure;
@@ -52,7 +52,7 @@ pub struct Facts {
     /// The time of the queries.
     pub now: Time,
     /// The account.
-    pub account: Account,
+    pub account: AccountFacts,
     /// CloudFormation's description of the stack. `None` if it has no such stack.
     pub deployed: Fact<Option<Deployed>>,
     /// Facts of a deployed stack. `None` without an admin function.
@@ -89,13 +89,13 @@ pub struct Running {
     /// The queues that contain messages.
     pub backlogs: Fact<Vec<Backlog>>,
     /// The alarms.
-    pub alarms: Fact<Vec<Heard>>,
+    pub alarms: Fact<Vec<AlarmFacts>>,
     /// The subscriptions of the alarms' topics.
     pub subscriptions: Fact<Vec<Subscription>>,
     /// The last known sweep.
     pub swept_at: Fact<Option<Time>>,
     /// The network of its machines.
-    pub network: Fact<Network>,
+    pub network: Fact<NetworkFacts>,
     /// The machines' images, types and launch template.
     pub machines: Machines,
 }
@@ -249,7 +249,7 @@ impl Mapping {
 
 /// An alarm and its receivers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct AlarmFacts {
     /// The alarm.
     pub alarm: Alarm,
     /// Whether it sends notifications.

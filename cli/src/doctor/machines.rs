@@ -8,8 +8,8 @@ use muster_domain::ec2::Arch;
 use muster_domain::pool::{Image, Pool};
 
 use super::facts::Running;
-use super::facts::machines::{FoundImage, Machines, Template};
-use super::{Check, Fact, Facts, Group, error, found, judge, unasked, warn};
+use super::facts::machines::{ImageFacts, Machines, Template};
+use super::{Check, CheckGroup, Fact, Facts, error, found, judge, unasked, warn};
 
 /// The tags that Muster sets itself.
 const OWN_TAGS: [&str; 4] = ["Name", "muster:launch", "muster:pool", "muster:stack"];
@@ -18,27 +18,27 @@ pub(super) fn check(facts: &Facts) -> Vec<Check> {
     let Some(running) = &facts.running else { return Vec::new() };
     let pools: Vec<&Pool> = match &running.pools {
         Ok(pools) => pools.iter().filter(|pool| pool.enabled && !pool.is_removed()).collect(),
-        Err(unknown) => return vec![unasked(Group::Machines, "pools", unknown)],
+        Err(unknown) => return vec![unasked(CheckGroup::Machines, "pools", unknown)],
     };
     let Machines { offers, .. } = &running.machines;
     let mut all = images(&pools, running, facts);
-    all.extend(judge(Group::Machines, "types", offers, |offers| {
+    all.extend(judge(CheckGroup::Machines, "types", offers, |offers| {
         pools.iter().flat_map(|pool| types(pool, offers, running)).collect()
     }));
     if let Ok(Some(deployed)) = &facts.deployed {
         let tags = deployed.list("MachineTagKeys");
         let wrongs = pools.iter().flat_map(|pool| self::tags(pool, &tags));
-        all.extend(found(Group::Machines, "tags", wrongs.collect()));
+        all.extend(found(CheckGroup::Machines, "tags", wrongs.collect()));
         let subnets = deployed.list("Subnets");
         let wrongs = pools.iter().flat_map(|pool| self::subnets(pool, &subnets));
-        all.extend(found(Group::Machines, "places", wrongs.collect()));
+        all.extend(found(CheckGroup::Machines, "places", wrongs.collect()));
     }
     all
 }
 
 /// The image of a pool, if it is known.
-enum Known<'a> {
-    Found(&'a FoundImage),
+enum PoolImage<'a> {
+    Found(&'a ImageFacts),
     Wrong(Finding),
 }
 
@@ -48,23 +48,26 @@ fn images(pools: &[&Pool], running: &Running, facts: &Facts) -> Vec<Check> {
         let known = match image(pool, &running.machines, &facts.stack) {
             Ok(known) => known,
             Err(unknown) => {
-                return ["image", "disk"].map(|id| unasked(Group::Machines, id, &unknown)).into();
+                return ["image", "disk"]
+                    .map(|id| unasked(CheckGroup::Machines, id, &unknown))
+                    .into();
             }
         };
         match known {
-            Known::Wrong(wrong) => images.push(wrong),
-            Known::Found(image) => {
+            PoolImage::Wrong(wrong) => images.push(wrong),
+            PoolImage::Found(image) => {
                 images.extend(processor(pool, image));
                 disks.extend(disk(pool, image, running.machines.template.as_ref().ok()));
             }
         }
     }
-    [found(Group::Machines, "image", images), found(Group::Machines, "disk", disks)].concat()
+    [found(CheckGroup::Machines, "image", images), found(CheckGroup::Machines, "disk", disks)]
+        .concat()
 }
 
-fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>> {
+fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<PoolImage<'a>> {
     let Pool { name, .. } = pool;
-    let wrong = |said: String, remedy: &str| Ok(Known::Wrong(error(said).fix(remedy)));
+    let wrong = |said: String, remedy: &str| Ok(PoolImage::Wrong(error(said).fix(remedy)));
     let wanted = match &pool.image {
         Some(image) => image,
         None => &machines.template.as_ref().map_err(Clone::clone)?.image,
@@ -98,7 +101,7 @@ fn image<'a>(pool: &Pool, machines: &'a Machines, stack: &str) -> Fact<Known<'a>
     };
     let images = machines.images.as_ref().map_err(Clone::clone)?;
     match images.iter().find(|image| image.id == *id) {
-        Some(image) if image.state == "available" => Ok(Known::Found(image)),
+        Some(image) if image.state == "available" => Ok(PoolImage::Found(image)),
         Some(image) => wrong(
             format!("{id}, the image of pool {name}, is in state {}.", image.state),
             "choose a different image: muster pools edit",
@@ -119,7 +122,7 @@ pub fn may_read(parameter: &str, stack: &str) -> bool {
     parameter.starts_with("/aws/service/") || parameter.starts_with(&format!("/{stack}/images/"))
 }
 
-fn processor(pool: &Pool, image: &FoundImage) -> Option<Finding> {
+fn processor(pool: &Pool, image: &ImageFacts) -> Option<Finding> {
     let arch = match image.arch.as_str() {
         "x86_64" => Arch::X64,
         "arm64" => Arch::Arm64,
@@ -143,7 +146,7 @@ fn processor(pool: &Pool, image: &FoundImage) -> Option<Finding> {
     Some(error(said).fix("choose an image for these types, or other types: muster pools edit"))
 }
 
-fn disk(pool: &Pool, image: &FoundImage, template: Option<&Template>) -> Option<Finding> {
+fn disk(pool: &Pool, image: &ImageFacts, template: Option<&Template>) -> Option<Finding> {
     let Pool { name, .. } = pool;
     let root = &image.root;
     let (whose, device) = match &pool.disk {

@@ -34,7 +34,7 @@ pub enum Level {
 /// The subject of a check, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Group {
+pub enum CheckGroup {
     Github,
     Account,
     Network,
@@ -54,7 +54,7 @@ impl From<Severity> for Level {
     }
 }
 
-impl Group {
+impl CheckGroup {
     /// Returns the location of its findings.
     const fn location(self) -> Location {
         match self {
@@ -88,7 +88,7 @@ pub struct Check {
     /// Its name.
     pub id: &'static str,
     /// Its subject.
-    pub group: Group,
+    pub group: CheckGroup,
     /// Its result.
     pub level: Level,
     /// What it found.
@@ -135,7 +135,7 @@ pub fn has_errors(checks: &[Check]) -> bool {
 
 /// Returns one check over one fact.
 fn judge<T>(
-    group: Group,
+    group: CheckGroup,
     id: &'static str,
     fact: &Fact<T>,
     rule: impl FnOnce(&T) -> Vec<Finding>,
@@ -148,7 +148,7 @@ fn judge<T>(
 
 /// Returns a check with these findings; without any, it passed. A finding of this command gets its
 /// key from the check.
-fn found(group: Group, id: &'static str, findings: Vec<Finding>) -> Vec<Check> {
+fn found(group: CheckGroup, id: &'static str, findings: Vec<Finding>) -> Vec<Check> {
     let check = Check { id, group, level: Level::Ok, finding: None, unknown: None, right: None };
     if findings.is_empty() {
         return vec![check];
@@ -164,13 +164,13 @@ fn found(group: Group, id: &'static str, findings: Vec<Finding>) -> Vec<Check> {
 }
 
 /// Returns the key of a check's findings, for example `network-way-out`.
-fn key(group: Group, id: &str) -> String {
+fn key(group: CheckGroup, id: &str) -> String {
     format!("{}-{id}", group.title()).to_lowercase().replace(' ', "-")
 }
 
 /// Returns a check whose fact is not known. It is never an error: a missing permission of the
 /// operator is no problem of the stack.
-pub(crate) fn unasked(group: Group, id: &'static str, unknown: &Unknown) -> Check {
+pub(crate) fn unasked(group: CheckGroup, id: &'static str, unknown: &Unknown) -> Check {
     let (why, right) = match unknown {
         Unknown::MayNot(right) => (
             format!("\"{id}\" was not checked: you need the permission {right}."),

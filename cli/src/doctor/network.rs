@@ -3,9 +3,10 @@
 use muster_api::answers::Finding;
 
 use super::facts::network::{
-    Acl, Endpoint, GITHUB, Given, HTTPS, Nat, Network, RouteTable, SecurityGroup, Subnet,
+    Acl, Endpoint, GITHUB, HTTPS, Nat, NetworkFacts, NetworkParameters, RouteTable, SecurityGroup,
+    Subnet,
 };
-use super::{Check, Facts, Group, Unknown, console, error, judge, unasked, warn};
+use super::{Check, CheckGroup, Facts, Unknown, console, error, judge, unasked, warn};
 
 /// The lowest and highest port on which Linux receives answers.
 /// Source: docs.kernel.org/networking/ip-sysctl.html (ip_local_port_range)
@@ -17,13 +18,13 @@ pub(super) fn check(facts: &Facts) -> Vec<Check> {
     let Some(running) = &facts.running else { return Vec::new() };
     match &running.network {
         Ok(network) => of_network(network, &facts.region),
-        Err(unknown) => vec![unasked(Group::Network, "subnets", unknown)],
+        Err(unknown) => vec![unasked(CheckGroup::Network, "subnets", unknown)],
     }
 }
 
 /// Returns the checks of a network.
-pub(crate) fn of_network(network: &Network, region: &str) -> Vec<Check> {
-    let Network { given, subnets, tables, nats, acls, endpoints, resolves, groups } = network;
+pub(crate) fn of_network(network: &NetworkFacts, region: &str) -> Vec<Check> {
+    let NetworkFacts { given, subnets, tables, nats, acls, endpoints, resolves, groups } = network;
     let page = |subnet: &Subnet| {
         console(
             region,
@@ -31,9 +32,9 @@ pub(crate) fn of_network(network: &Network, region: &str) -> Vec<Check> {
         )
     };
     let mut all =
-        judge(Group::Network, "subnets", subnets, |subnets| self::subnets(subnets, given));
+        judge(CheckGroup::Network, "subnets", subnets, |subnets| self::subnets(subnets, given));
     let ways = both(subnets, tables);
-    all.extend(judge(Group::Network, "way out", &ways, |(subnets, tables)| {
+    all.extend(judge(CheckGroup::Network, "way out", &ways, |(subnets, tables)| {
         let wrongs = subnets
             .iter()
             .filter_map(|subnet| Some(way_out(subnet, tables, nats, given)?.url(page(subnet))));
@@ -41,12 +42,12 @@ pub(crate) fn of_network(network: &Network, region: &str) -> Vec<Check> {
     }));
     // If the NAT gateways are unknown, a route to one counts as a way out.
     if let Err(unknown) = nats {
-        all.push(unasked(Group::Network, "NAT", unknown));
+        all.push(unasked(CheckGroup::Network, "NAT", unknown));
     }
-    all.extend(judge(Group::Network, "ACL", acls, |acls| lists(acls, given)));
-    all.extend(judge(Group::Network, "endpoint", endpoints, |all| private_api(all, given)));
-    all.extend(judge(Group::Network, "DNS", resolves, |resolves| dns(*resolves, given)));
-    all.extend(judge(Group::Network, "security groups", groups, |all| security(all, given)));
+    all.extend(judge(CheckGroup::Network, "ACL", acls, |acls| lists(acls, given)));
+    all.extend(judge(CheckGroup::Network, "endpoint", endpoints, |all| private_api(all, given)));
+    all.extend(judge(CheckGroup::Network, "DNS", resolves, |resolves| dns(*resolves, given)));
+    all.extend(judge(CheckGroup::Network, "security groups", groups, |all| security(all, given)));
     all
 }
 
@@ -61,7 +62,7 @@ fn both<'a, A, B>(
     }
 }
 
-fn subnets(all: &[Subnet], given: &Given) -> Vec<Finding> {
+fn subnets(all: &[Subnet], given: &NetworkParameters) -> Vec<Finding> {
     let mut wrongs = Vec::new();
     for id in &given.subnets {
         let Some(subnet) = all.iter().find(|one| one.id == *id) else {
@@ -98,7 +99,7 @@ fn way_out(
     subnet: &Subnet,
     tables: &[RouteTable],
     nats: &Result<Vec<Nat>, Unknown>,
-    given: &Given,
+    given: &NetworkParameters,
 ) -> Option<Finding> {
     const DEAF: &str = "machines there cannot reach GitHub";
     let id = &subnet.id;
@@ -143,7 +144,7 @@ fn way_out(
     None
 }
 
-fn lists(all: &[Acl], given: &Given) -> Vec<Finding> {
+fn lists(all: &[Acl], given: &NetworkParameters) -> Vec<Finding> {
     let mut wrongs = Vec::new();
     for acl in all {
         let own: Vec<&str> = given
@@ -173,7 +174,7 @@ fn lists(all: &[Acl], given: &Given) -> Vec<Finding> {
     wrongs
 }
 
-fn private_api(all: &[Endpoint], given: &Given) -> Vec<Finding> {
+fn private_api(all: &[Endpoint], given: &NetworkParameters) -> Vec<Finding> {
     let takes = |one: &&Endpoint| one.service.ends_with(".execute-api") && one.private_dns;
     let wrongs = all.iter().filter(takes).map(|one| {
         let said = format!(
@@ -190,7 +191,7 @@ fn private_api(all: &[Endpoint], given: &Given) -> Vec<Finding> {
     wrongs.collect()
 }
 
-fn dns(resolves: bool, given: &Given) -> Vec<Finding> {
+fn dns(resolves: bool, given: &NetworkParameters) -> Vec<Finding> {
     if resolves {
         return Vec::new();
     }
@@ -202,7 +203,7 @@ fn dns(resolves: bool, given: &Given) -> Vec<Finding> {
     ]
 }
 
-fn security(all: &[SecurityGroup], given: &Given) -> Vec<Finding> {
+fn security(all: &[SecurityGroup], given: &NetworkParameters) -> Vec<Finding> {
     let is_there = |id: &&String| all.iter().any(|group| group.id == **id);
     let missing = given.groups.iter().filter(|id| !is_there(id)).map(|id| {
         let said = format!("There is no security group {id}: EC2 refuses every launch.");

@@ -3,8 +3,8 @@
 use muster_api::answers::Finding;
 use muster_domain::time::{Seconds, Time};
 
-use super::facts::{Deployed, Drifted, Function, Heard, Mapping, Running, Subscription};
-use super::{Check, Fact, Facts, Group, backlog, console, error, found, judge, unasked, warn};
+use super::facts::{AlarmFacts, Deployed, Drifted, Function, Mapping, Running, Subscription};
+use super::{Check, CheckGroup, Fact, Facts, backlog, console, error, found, judge, unasked, warn};
 use crate::alarms::AlarmState;
 use crate::handbook;
 use crate::words::{clock, count, span};
@@ -23,22 +23,22 @@ const SILENT: Seconds = Seconds(300);
 const YOUNG: Seconds = Seconds(600);
 
 pub(super) fn check(facts: &Facts) -> Vec<Check> {
-    let mut all = judge(Group::Stack, "state", &facts.deployed, |deployed| match deployed {
+    let mut all = judge(CheckGroup::Stack, "state", &facts.deployed, |deployed| match deployed {
         Some(deployed) => state(deployed, facts),
         None => missing(facts),
     });
     let Some(running) = &facts.running else { return all };
     if let Some(drift) = &running.drift {
-        all.extend(judge(Group::Stack, "drift", drift, |all| drifted(all, facts)));
+        all.extend(judge(CheckGroup::Stack, "drift", drift, |all| drifted(all, facts)));
     }
     all.extend(functions(running, facts));
     all.extend(stopped(running, &facts.stack));
-    all.extend(judge(Group::Stack, "rules", &running.rules, |all| rules(all, facts)));
-    all.extend(judge(Group::Stack, "mappings", &running.mappings, |all| mappings(all, facts)));
-    all.extend(judge(Group::Stack, "sweep", &running.swept_at, |at| sweep(*at, facts)));
-    all.extend(judge(Group::Stack, "queues", &running.dead_letters, |count| queues(*count)));
+    all.extend(judge(CheckGroup::Stack, "rules", &running.rules, |all| rules(all, facts)));
+    all.extend(judge(CheckGroup::Stack, "mappings", &running.mappings, |all| mappings(all, facts)));
+    all.extend(judge(CheckGroup::Stack, "sweep", &running.swept_at, |at| sweep(*at, facts)));
+    all.extend(judge(CheckGroup::Stack, "queues", &running.dead_letters, |count| queues(*count)));
     all.extend(failing(running, &facts.stack));
-    all.extend(judge(Group::Stack, "alarms", &running.alarms, |all| alarms(all, facts)));
+    all.extend(judge(CheckGroup::Stack, "alarms", &running.alarms, |all| alarms(all, facts)));
     all.extend(heard(running, facts));
     all
 }
@@ -108,13 +108,17 @@ fn page(facts: &Facts) -> String {
 /// Checks for functions that cannot run, and counts the messages that wait for them.
 fn stopped(running: &Running, stack: &str) -> Vec<Check> {
     let backlogs = running.backlogs.as_deref().unwrap_or_default();
-    judge(Group::Stack, "reserve", &running.reserved, |all| backlog::stopped(all, backlogs, stack))
+    judge(CheckGroup::Stack, "reserve", &running.reserved, |all| {
+        backlog::stopped(all, backlogs, stack)
+    })
 }
 
 /// Checks for functions that fail while their queue contains messages.
 fn failing(running: &Running, stack: &str) -> Vec<Check> {
     let reserved = running.reserved.as_deref().unwrap_or_default();
-    judge(Group::Stack, "backlog", &running.backlogs, |all| backlog::failing(reserved, all, stack))
+    judge(CheckGroup::Stack, "backlog", &running.backlogs, |all| {
+        backlog::failing(reserved, all, stack)
+    })
 }
 
 fn functions(running: &Running, facts: &Facts) -> Vec<Check> {
@@ -133,8 +137,8 @@ fn functions(running: &Running, facts: &Facts) -> Vec<Check> {
         wrongs.push(error(said).fix("muster logs admin"));
     }
     match unknown {
-        Some(unknown) if wrongs.is_empty() => vec![unasked(Group::Stack, ID, unknown)],
-        _ => found(Group::Stack, ID, wrongs),
+        Some(unknown) if wrongs.is_empty() => vec![unasked(CheckGroup::Stack, ID, unknown)],
+        _ => found(CheckGroup::Stack, ID, wrongs),
     }
 }
 
@@ -229,9 +233,9 @@ fn queues(dead: u64) -> Vec<Finding> {
     vec![warn(said).fix("muster dead-letters")]
 }
 
-fn alarms(all: &[Heard], facts: &Facts) -> Vec<Finding> {
+fn alarms(all: &[AlarmFacts], facts: &Facts) -> Vec<Finding> {
     let red = all.iter().filter(|one| one.alarm.state == AlarmState::Red);
-    let wrongs = red.map(|Heard { alarm, .. }| {
+    let wrongs = red.map(|AlarmFacts { alarm, .. }| {
         let name = &alarm.name;
         let since =
             alarm.since.map(|at| format!(" since {}", clock(at, facts.now))).unwrap_or_default();
@@ -247,9 +251,9 @@ fn heard(running: &Running, facts: &Facts) -> Vec<Check> {
     const ID: &str = "heard";
     let alarms = match &running.alarms {
         Ok(alarms) => alarms,
-        Err(unknown) => return vec![unasked(Group::Stack, ID, unknown)],
+        Err(unknown) => return vec![unasked(CheckGroup::Stack, ID, unknown)],
     };
-    let tells = |one: &&Heard| one.is_enabled && !one.topics.is_empty();
+    let tells = |one: &&AlarmFacts| one.is_enabled && !one.topics.is_empty();
     let silent: Vec<&str> =
         alarms.iter().filter(|one| !tells(one)).map(|one| one.alarm.name.as_str()).collect();
     if !silent.is_empty() {
@@ -266,9 +270,9 @@ fn heard(running: &Running, facts: &Facts) -> Vec<Check> {
                 muted.join(" ")
             ))
         };
-        return found(Group::Stack, ID, vec![wrong]);
+        return found(CheckGroup::Stack, ID, vec![wrong]);
     }
-    judge(Group::Stack, ID, &running.subscriptions, |all| subscriptions(all, facts))
+    judge(CheckGroup::Stack, ID, &running.subscriptions, |all| subscriptions(all, facts))
 }
 
 fn subscriptions(all: &[Subscription], facts: &Facts) -> Vec<Finding> {
@@ -292,7 +296,7 @@ fn subscriptions(all: &[Subscription], facts: &Facts) -> Vec<Finding> {
 
 /// Returns the topics that the alarms notify, whose subscriptions have to be queried.
 #[must_use]
-pub fn topics(alarms: &Fact<Vec<Heard>>) -> Vec<String> {
+pub fn topics(alarms: &Fact<Vec<AlarmFacts>>) -> Vec<String> {
     let mut all: Vec<String> =
         alarms.iter().flatten().flat_map(|one| one.topics.iter().cloned()).collect();
     all.sort();

@@ -47,7 +47,7 @@ pub enum Order {
         queue: Dead,
     },
     /// Changes or tests the App's webhook.
-    Hook(Hook),
+    Hook(HookAction),
     /// Imports the queued jobs of a repository.
     Adopt {
         repository: Entity,
@@ -64,7 +64,7 @@ pub enum Switched {
 
 /// An action on the App's webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hook {
+pub enum HookAction {
     /// Redelivers the newest delivery.
     Test,
     /// Points the webhook at this stack.
@@ -124,7 +124,7 @@ pub enum Lookup {
     Github,
 }
 
-impl Hook {
+impl HookAction {
     /// All of them, in display order.
     pub const ALL: [Self; 4] = [Self::Test, Self::Set, Self::Rotate, Self::Remove];
 
@@ -213,10 +213,10 @@ impl Order {
             }
             Self::Canary { pool: None, .. } => "Launch a test machine".to_owned(),
             Self::Redrive { queue } => format!("Redrive the dead letters of {}", queue.name()),
-            Self::Hook(Hook::Test) => "Redeliver GitHub's newest delivery".to_owned(),
-            Self::Hook(Hook::Set) => "Point the webhook at this stack".to_owned(),
-            Self::Hook(Hook::Rotate) => "Rotate the webhook secret".to_owned(),
-            Self::Hook(Hook::Remove) => "Remove the webhook".to_owned(),
+            Self::Hook(HookAction::Test) => "Redeliver GitHub's newest delivery".to_owned(),
+            Self::Hook(HookAction::Set) => "Point the webhook at this stack".to_owned(),
+            Self::Hook(HookAction::Rotate) => "Rotate the webhook secret".to_owned(),
+            Self::Hook(HookAction::Remove) => "Remove the webhook".to_owned(),
             Self::Adopt { repository } => format!("Import jobs of {repository}"),
         }
     }
@@ -247,10 +247,10 @@ impl Order {
             | Self::Restore { .. }
             | Self::Canary { .. }
             | Self::Redrive { .. }
-            | Self::Hook(Hook::Rotate | Hook::Remove) => Risk::Confirm,
-            Self::Switch { .. } | Self::Adopt { .. } | Self::Hook(Hook::Test | Hook::Set) => {
-                Risk::None
-            }
+            | Self::Hook(HookAction::Rotate | HookAction::Remove) => Risk::Confirm,
+            Self::Switch { .. }
+            | Self::Adopt { .. }
+            | Self::Hook(HookAction::Test | HookAction::Set) => Risk::None,
         }
     }
 
@@ -280,7 +280,7 @@ impl Order {
             Self::Adopt { .. } => {
                 "Jobs that are already known do not change. The audit trail does not record it."
             }
-            Self::Hook(Hook::Test) => {
+            Self::Hook(HookAction::Test) => {
                 "It does not change the App, and the audit trail does not record it."
             }
             _ => "The audit trail records who ordered it.",
@@ -381,7 +381,7 @@ impl Order {
             Self::Apply { .. } => "pools apply FILE".to_owned(),
             Self::Restore { version } => format!("pools restore {version}"),
             Self::Redrive { queue } => format!("dead-letters {} --redrive", queue.name()),
-            Self::Hook(Hook::Rotate) => "github rotate".to_owned(),
+            Self::Hook(HookAction::Rotate) => "github rotate".to_owned(),
             Self::Hook(hook) => format!("github hook {}", hook.as_str()),
             Self::Adopt { repository } => format!("jobs --adopt {repository}"),
             Self::Canary { pool, entity } => {

@@ -6,11 +6,11 @@ use muster_api::answers::{
 use muster_domain::time::Time;
 use serde_json::Value;
 
-use super::{Hook, Order};
+use super::{HookAction, Order};
 use crate::failure::{Failure, parsed};
-use crate::page::{Look, Page, Screen, Text};
+use crate::page::{Screen, Text, TextPage, TextStyle};
 use crate::views;
-use crate::views::dead_letters::{Queue, none, on_the_way};
+use crate::views::dead_letters::{DeadLetterQueue, none, on_the_way};
 use crate::views::status::marked;
 use crate::words::clock;
 
@@ -46,23 +46,23 @@ impl Outcome {
                 Self::Done(format!("{name} is being launched: muster watch {name}"))
             }
             Order::Redrive { .. } => {
-                let queue: Queue = parsed("dead letters", answer)?;
+                let queue: DeadLetterQueue = parsed("dead letters", answer)?;
                 Self::Done(match queue.messages {
                     0 => none(&queue),
                     _ => on_the_way(&queue.count()),
                 })
             }
-            Order::Hook(Hook::Test) => {
+            Order::Hook(HookAction::Test) => {
                 let tested: TestedHook = parsed("github", answer)?;
                 match views::github::tested(&tested) {
                     (true, text) => Self::Done(text),
                     (false, text) => Self::Failed(text),
                 }
             }
-            Order::Hook(Hook::Rotate) => {
+            Order::Hook(HookAction::Rotate) => {
                 Self::Done("The webhook secret is rotated, here and on GitHub".to_owned())
             }
-            Order::Hook(Hook::Set | Hook::Remove) => {
+            Order::Hook(HookAction::Set | HookAction::Remove) => {
                 let github: ShownGithub = parsed("github", answer)?;
                 Self::Done(match views::github::hooked(&github) {
                     (Some(true), url) => format!("GitHub sends events to {url}"),
@@ -76,14 +76,14 @@ impl Outcome {
     /// Renders the outcome.
     #[must_use]
     pub fn page(&self, now: Time, screen: Screen) -> String {
-        let mut page = Page::new(screen);
+        let mut page = TextPage::new(screen);
         match self {
             Self::Adopted(jobs) => return views::jobs::adopted(jobs, now, screen),
             Self::Done(text) => {
-                page.line([Text::new("✓", Look::Good), Text::from(format!(" {text}"))]);
+                page.line([Text::new("✓", TextStyle::Good), Text::from(format!(" {text}"))]);
             }
             Self::Failed(text) => {
-                page.line([Text::new("✗", Look::Bad), Text::from(format!(" {text}"))]);
+                page.line([Text::new("✗", TextStyle::Bad), Text::from(format!(" {text}"))]);
             }
             Self::Switched(answer) => {
                 let off = answer.switches.findings(now);

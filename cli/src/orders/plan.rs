@@ -7,29 +7,29 @@ use muster_api::{To, VERSION};
 use muster_domain::ids::PoolName;
 use serde_json::{Value, json};
 
-use super::{DeleteFlags, Hook, Order, Switched};
+use super::{DeleteFlags, HookAction, Order, Switched};
 use crate::failure::{Failure, parsed};
-use crate::page::{Look, Page, Screen, Text};
+use crate::page::{Screen, Text, TextPage, TextStyle};
 use crate::queues;
 use crate::views;
-use crate::views::dead_letters::{self, Queue};
+use crate::views::dead_letters::{self, DeadLetterQueue};
 use crate::words::count;
 
 /// The answers that tell what an order will do.
 #[derive(Clone, Debug)]
-pub enum Plan {
+pub enum OrderEffect {
     /// A switch, which has no dry run.
     Switch(Box<Overview>),
     Delete(Box<ShownInstance>, DeleteDryRun),
     Pools(AppliedPools),
     Canary(Box<OrderedCanary>),
-    Redrive(Queue),
+    Redrive(DeadLetterQueue),
     Hook(Box<ShownGithub>),
     /// An import: GitHub is queried only when it is ordered.
     Adopt,
 }
 
-impl Plan {
+impl OrderEffect {
     /// Reads the answers to the order's lookup and to its dry run.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Plan {
     /// Renders the plan.
     #[must_use]
     pub fn page(&self, order: &Order, screen: Screen) -> String {
-        let mut page = Page::new(screen);
+        let mut page = TextPage::new(screen);
         let sentences = match (self, order) {
             (Self::Switch(overview), Order::Switch { what, to }) => {
                 what.iter().flat_map(|what| of_switch(what, *to, overview)).collect()
@@ -136,7 +136,7 @@ impl Plan {
     }
 }
 
-fn of_hook(hook: Hook, github: &ShownGithub) -> Vec<String> {
+fn of_hook(hook: HookAction, github: &ShownGithub) -> Vec<String> {
     let own = github.webhook_url.as_deref().unwrap_or("an address that the stack does not know");
     let now = match views::github::hooked(github) {
         (Some(true), url) => format!("GitHub sends events to {url}, which is this stack."),
@@ -144,18 +144,20 @@ fn of_hook(hook: Hook, github: &ShownGithub) -> Vec<String> {
         (None, _) => "It is unknown where GitHub sends events.".to_owned(),
     };
     let then = match hook {
-        Hook::Test => {
+        HookAction::Test => {
             "GitHub redelivers its newest delivery, and the response is shown: this tests the \
             address, certificate, gateway and secret without a job. It takes up to half a minute."
                 .to_owned()
         }
-        Hook::Set => format!("GitHub will send events to {own}, signed with this stack's secret."),
-        Hook::Rotate => {
+        HookAction::Set => {
+            format!("GitHub will send events to {own}, signed with this stack's secret.")
+        }
+        HookAction::Rotate => {
             "A new secret is created here and on GitHub; the old one stays valid for a day. A test \
             of the webhook shows whether the new one works."
                 .to_owned()
         }
-        Hook::Remove => "GitHub will stop sending events, and new jobs will wait.".to_owned(),
+        HookAction::Remove => "GitHub will stop sending events, and new jobs will wait.".to_owned(),
     };
     vec![now, then]
 }
@@ -217,20 +219,22 @@ fn still_paused(what: &Switched, to: To, overview: &Overview) -> Option<String> 
     }
 }
 
-fn of_delete(page: &mut Page, shown: &ShownInstance, would: &DeleteDryRun, flags: DeleteFlags) {
+fn of_delete(page: &mut TextPage, shown: &ShownInstance, would: &DeleteDryRun, flags: DeleteFlags) {
     let one = &shown.instance;
     let machine = match one.machine() {
         Some(id) => format!(" ({id})"),
         None => " (no machine yet)".to_owned(),
     };
     let (job, look) = match (one.runner.is_busy(), one.claim()) {
-        (true, Some(key)) => (format!("a job runs on it: {key}"), Look::Bad),
-        (true, None) => ("a job runs on it".to_owned(), Look::Bad),
-        (false, Some(key)) => (format!("no job runs on it; it is meant for {key}"), Look::Plain),
-        (false, None) => ("no job runs on it".to_owned(), Look::Plain),
+        (true, Some(key)) => (format!("a job runs on it: {key}"), TextStyle::Bad),
+        (true, None) => ("a job runs on it".to_owned(), TextStyle::Bad),
+        (false, Some(key)) => {
+            (format!("no job runs on it; it is meant for {key}"), TextStyle::Plain)
+        }
+        (false, None) => ("no job runs on it".to_owned(), TextStyle::Plain),
     };
     page.line([
-        Text::new(one.name.as_str(), Look::Strong),
+        Text::new(one.name.as_str(), TextStyle::Strong),
         Text::from(format!("{machine} is {}, ", would.state)),
         Text::new(job, look),
         Text::from(format!(". It would be {}.", would.would_be)),
@@ -245,5 +249,5 @@ fn of_delete(page: &mut Page, shown: &ShownInstance, would: &DeleteDryRun, flags
         (flags.bypass, "--bypass-github-unauthorized: its registration may stay at GitHub."),
     ];
     let given = flags.iter().filter(|(given, _)| *given);
-    page.marked(given.map(|(_, what)| (Text::new("!", Look::Warning), Text::from(what))));
+    page.marked(given.map(|(_, what)| (Text::new("!", TextStyle::Warning), Text::from(what))));
 }

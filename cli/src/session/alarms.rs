@@ -4,7 +4,7 @@ use muster_domain::time::Time;
 use muster_sigv4::Call;
 use serde_json::{Value, json};
 
-use super::batch::Batch;
+use super::batch::CallBatch;
 use super::{Session, pretty};
 use crate::alarms::{Alarm, AlarmState};
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use crate::world::{Cloud, Console};
 impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn alarms(&mut self, name: Option<&str>) -> Result<String, Failure> {
         let mut stack = self.world.stack().await?;
-        let batch = Batch::default();
+        let batch = CallBatch::default();
         let mut found = self.together(&batch, described(&batch, &stack)).await??;
         if found.is_empty() {
             self.world.other_stack().await?;
@@ -51,7 +51,7 @@ impl<W: Cloud + Console> Session<'_, W> {
 ///
 /// # Errors
 /// Fails when CloudWatch does not answer.
-pub(super) async fn described(batch: &Batch, stack: &str) -> Result<Vec<Value>, Failure> {
+pub(super) async fn described(batch: &CallBatch, stack: &str) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
     let mut token = Value::Null;
     loop {

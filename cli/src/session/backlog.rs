@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::join;
 
 use super::Session;
-use super::batch::Batch;
+use super::batch::CallBatch;
 use crate::args::Dead;
 use crate::doctor::Fact;
 use crate::doctor::backlog::{Backlog, Reserve, error_of, findings};
@@ -33,7 +33,7 @@ impl<W: Cloud + Console> Session<'_, W> {
     /// Returns why a job without a record may be in the queue: the failure, or the number of events.
     pub(super) async fn not_on_record(&mut self) -> Option<String> {
         let stack = self.world.stack().await.ok()?;
-        let (batch, now) = (Batch::default(), self.world.now());
+        let (batch, now) = (CallBatch::default(), self.world.now());
         let (reserved, mut jobs) = self.together(&batch, counted(&batch, &stack)).await.ok()?;
         jobs.retain(|one| one.queue == Dead::Jobs && one.messages > 0);
         let first = jobs.first()?.sentence();
@@ -54,7 +54,7 @@ impl<W: Cloud + Console> Session<'_, W> {
 
     async fn backlogs(&mut self) -> Result<Vec<Finding>, Failure> {
         let stack = self.world.stack().await?;
-        let (batch, now) = (Batch::default(), self.world.now());
+        let (batch, now) = (CallBatch::default(), self.world.now());
         let (reserved, counted) = self.together(&batch, counted(&batch, &stack)).await?;
         // Without permission to read logs, stopped functions are still reported.
         let backlogs = with_errors(&batch, &stack, now, counted.clone());
@@ -65,7 +65,7 @@ impl<W: Cloud + Console> Session<'_, W> {
 
 /// Reads each function's reserved concurrency and counts the queues' messages, in two rounds of
 /// calls.
-async fn counted(batch: &Batch, stack: &str) -> (Vec<Reserve>, Vec<Backlog>) {
+async fn counted(batch: &CallBatch, stack: &str) -> (Vec<Reserve>, Vec<Backlog>) {
     let (listed, reserves) = join!(
         batch.ask(listing(stack, None)),
         join_all(FUNCTIONS.map(|name| reserved(batch, stack, name))),
@@ -86,7 +86,7 @@ async fn counted(batch: &Batch, stack: &str) -> (Vec<Reserve>, Vec<Backlog>) {
 /// # Errors
 /// Fails when logs cannot be read.
 pub(super) async fn with_errors(
-    batch: &Batch,
+    batch: &CallBatch,
     stack: &str,
     now: Time,
     backlogs: Vec<Backlog>,
@@ -100,7 +100,11 @@ pub(super) async fn with_errors(
 }
 
 /// Returns the last error in a log; `None` also if the log does not exist.
-async fn last_error(batch: &Batch, group: String, since: Time) -> Result<Option<String>, Failure> {
+async fn last_error(
+    batch: &CallBatch,
+    group: String,
+    since: Time,
+) -> Result<Option<String>, Failure> {
     let calls = ERRORS.map(|pattern| {
         let since = since.as_millis();
         let body = json!({ "logGroupName": group, "startTime": since, "filterPattern": pattern });
@@ -124,7 +128,7 @@ async fn last_error(batch: &Batch, group: String, since: Time) -> Result<Option<
 /// Reads a function's reserved concurrency. If the function does not exist, a different check
 /// reports it.
 pub(super) async fn reserved(
-    batch: &Batch,
+    batch: &CallBatch,
     stack: &str,
     name: &'static str,
 ) -> Fact<(&'static str, Option<u64>)> {

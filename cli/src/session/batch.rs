@@ -20,10 +20,10 @@ pub(super) type Answer = Result<Value, Failure>;
 /// The calls of futures that run side by side. Each future owns the answers to its own calls; all calls that futures
 /// wait for at the same time are sent together.
 #[derive(Default)]
-pub(super) struct Batch(RefCell<State>);
+pub(super) struct CallBatch(RefCell<BatchState>);
 
 #[derive(Default)]
-struct State {
+struct BatchState {
     /// Number of calls that were sent before.
     sent: usize,
     calls: Vec<Call>,
@@ -31,7 +31,7 @@ struct State {
     answers: BTreeMap<usize, Answer>,
 }
 
-impl Batch {
+impl CallBatch {
     /// Makes a call.
     pub(super) async fn ask(&self, call: Call) -> Answer {
         let number = {
@@ -71,7 +71,7 @@ impl<W: Cloud> Session<'_, W> {
     /// Runs futures that make calls. Fails without valid credentials, because every call would fail.
     pub(super) async fn together<T>(
         &mut self,
-        batch: &Batch,
+        batch: &CallBatch,
         futures: impl Future<Output = T>,
     ) -> Result<T, Failure> {
         let mut futures = pin!(futures);

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::{Session, pretty};
 use crate::args::CanaryArgs;
-use crate::doctor::canary::report::{End, Report, Watched};
-use crate::doctor::canary::{Course, Shown, Step, course, findings, settled};
+use crate::doctor::canary::report::{CanaryEnd, CanaryReport, Watched};
+use crate::doctor::canary::{Course, MachineStep, Shown, course, findings, settled};
 use crate::doctor::has_errors;
 use crate::failure::{Failure, parsed};
 use crate::orders::{Details, Order};
@@ -54,8 +54,10 @@ impl<W: Cloud + Console> Session<'_, W> {
     /// Orders the delete after the command failed or was interrupted.
     async fn left_alone(&mut self, failure: Failure, name: &str, order: &CanaryArgs) -> Failure {
         let said = match self.order_end(name, order).await {
-            Ok(End::Busy) => format!("A job runs on {name}, so it is not deleted."),
-            Ok(End::Held) => format!("Deletes are off; once they are on: muster delete {name}"),
+            Ok(CanaryEnd::Busy) => format!("A job runs on {name}, so it is not deleted."),
+            Ok(CanaryEnd::Held) => {
+                format!("Deletes are off; once they are on: muster delete {name}")
+            }
             Ok(_) => format!("{name} is being deleted: muster watch {name}"),
             Err(_) => format!("{name} may still exist: muster delete {name}"),
         };
@@ -142,7 +144,9 @@ impl<W: Cloud + Console> Session<'_, W> {
             && watched.shown.instance.mark().is_none();
         let until = match launched_untold {
             // Wait for its type and zone, which EC2 does not show yet.
-            true => all.iter().position(|taken| taken.step == Step::Reached(Phase::Launched)),
+            true => {
+                all.iter().position(|taken| taken.step == MachineStep::Reached(Phase::Launched))
+            }
             false => None,
         };
         let until = until.unwrap_or(all.len());
@@ -172,24 +176,24 @@ impl<W: Cloud + Console> Session<'_, W> {
         let mut checks = findings(&watched.shown.instance, course, online);
         checks.extend(evidence.findings());
         let end = match course {
-            Course::Refused => End::Nothing,
-            Course::Taken => End::Busy,
+            Course::Refused => CanaryEnd::Nothing,
+            Course::Taken => CanaryEnd::Busy,
             Course::Waits | Course::Listens | Course::Unasked | Course::Mute | Course::Lost => {
                 self.order_end(name, order).await?
             }
         };
         let (course, end) = match end {
-            End::Ordered => (course, self.follow_its_end(&mut watched, name).await?),
+            CanaryEnd::Ordered => (course, self.follow_its_end(&mut watched, name).await?),
             // It got a job at the last moment.
-            End::Busy => (Course::Taken, end),
-            End::Gone | End::Nothing | End::Held => (course, end),
+            CanaryEnd::Busy => (Course::Taken, end),
+            CanaryEnd::Gone | CanaryEnd::Nothing | CanaryEnd::Held => (course, end),
         };
         let one = &watched.shown.instance;
         let spot =
             watched.machine.as_ref().filter(|one| !one.zone.is_empty()).map(|one| one.is_spot);
         let decoded = evidence.decoded.as_ref().and_then(|decoded| decoded.as_ref().ok());
         let rows = settled::rows(one, &watched.ordered.request, spot, decoded);
-        let report = Report { watched, course, checks, rows, evidence, end };
+        let report = CanaryReport { watched, course, checks, rows, evidence, end };
         let is_well = !has_errors(&report.checks);
         let text = match self.json {
             true => pretty(&views::json(&report)),
@@ -198,7 +202,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         if is_well { Ok(text) } else { Err(Failure::Unwell(text)) }
     }
 
-    async fn order_end(&mut self, name: &str, order: &CanaryArgs) -> Result<End, Failure> {
+    async fn order_end(&mut self, name: &str, order: &CanaryArgs) -> Result<CanaryEnd, Failure> {
         let request = json!(Request::Delete(DeleteRequest {
             name: name.to_owned(),
             reason: REASON.to_owned(),
@@ -209,17 +213,21 @@ impl<W: Cloud + Console> Session<'_, W> {
             dry_run: false,
         }));
         match self.answer(&request).await {
-            Ok(_) => Ok(End::Ordered),
+            Ok(_) => Ok(CanaryEnd::Ordered),
             Err(failure) => match failure.code() {
-                "busy" => Ok(End::Busy),
-                "switched_off" => Ok(End::Held),
-                "already_deleted" => Ok(End::Gone),
+                "busy" => Ok(CanaryEnd::Busy),
+                "switched_off" => Ok(CanaryEnd::Held),
+                "already_deleted" => Ok(CanaryEnd::Gone),
                 _ => Err(failure),
             },
         }
     }
 
-    async fn follow_its_end(&mut self, watched: &mut Watched, name: &str) -> Result<End, Failure> {
+    async fn follow_its_end(
+        &mut self,
+        watched: &mut Watched,
+        name: &str,
+    ) -> Result<CanaryEnd, Failure> {
         let until = self.world.now() + ENDS;
         let mut failures = Some(0);
         loop {
@@ -228,11 +236,11 @@ impl<W: Cloud + Console> Session<'_, W> {
             watched.shown = shown.unwrap_or_else(|| watched.shown.clone());
             self.tell_steps(watched);
             if watched.shown.instance.state() == State::Deleted {
-                return Ok(End::Gone);
+                return Ok(CanaryEnd::Gone);
             }
             // The delete continues without this command.
             if self.world.now() > until || !self.world.wait(EVERY).await {
-                return Ok(End::Ordered);
+                return Ok(CanaryEnd::Ordered);
             }
         }
     }

@@ -7,9 +7,9 @@ use super::{Session, pretty};
 use crate::args::{Attribution, DeadLettersArgs};
 use crate::failure::Failure;
 use crate::orders::Order;
-use crate::orders::plan::Plan;
+use crate::orders::plan::OrderEffect;
 use crate::queues::{self, Services};
-use crate::views::dead_letters::{self, Queue};
+use crate::views::dead_letters::{self, DeadLetterQueue};
 use crate::world::{Cloud, Console};
 
 impl<W: Cloud> Services for Session<'_, W> {
@@ -36,19 +36,19 @@ impl<W: Cloud + Console> Session<'_, W> {
             [] => Err(queues::none()),
             [one] if order.show => self.dead_letters_shown(one).await,
             [one] if order.redrive => {
-                let plan = Plan::Redrive(one.clone());
+                let plan = OrderEffect::Redrive(one.clone());
                 let redrive = Order::Redrive { queue: one.queue };
                 self.ordered(&redrive, &Attribution::default(), order.yes, Some(plan)).await
             }
             all if self.json => {
-                let all: Vec<Value> = all.iter().map(Queue::json).collect();
+                let all: Vec<Value> = all.iter().map(DeadLetterQueue::json).collect();
                 Ok(pretty(&json!({ "version": 1, "ok": true, "queues": all })))
             }
             all => Ok(dead_letters::list(all, self.screen)),
         }
     }
 
-    async fn dead_letters_shown(&mut self, queue: &Queue) -> Result<String, Failure> {
+    async fn dead_letters_shown(&mut self, queue: &DeadLetterQueue) -> Result<String, Failure> {
         let found = queues::looked_at(self, queue).await?;
         if self.json {
             return Ok(pretty(&json!({ "version": 1, "ok": true, "messages": found })));

@@ -17,12 +17,12 @@ use tokio::join;
 
 use super::alarms::{described, of_stack, time};
 use super::backlog::{of_queue, reserved, with_errors};
-use super::batch::Batch;
+use super::batch::CallBatch;
 use super::{Session, pretty};
 use crate::args::Dead;
 use crate::doctor::backlog::Backlog;
-use crate::doctor::facts::network::Given;
-use crate::doctor::facts::{Deployed, Function, Heard, Mapping, Running, Subscription};
+use crate::doctor::facts::network::NetworkParameters;
+use crate::doctor::facts::{AlarmFacts, Deployed, Function, Mapping, Running, Subscription};
 use crate::doctor::stack::{FUNCTIONS, topics};
 use crate::doctor::{Fact, Facts, Unknown, checks, has_errors};
 use crate::failure::{Failure, parsed};
@@ -62,7 +62,7 @@ impl<W: Cloud + Console> Session<'_, W> {
             None => Ok(Vec::new()),
         };
         let (stack, now) = (self.world.stack().await?, self.world.now());
-        let batch = Batch::default();
+        let batch = CallBatch::default();
         let facts = async {
             let by_name = async {
                 match &status {
@@ -130,11 +130,11 @@ struct ByName {
     rules: Fact<Vec<(String, bool)>>,
     mappings: Fact<Vec<Mapping>>,
     swept_at: Fact<Option<Time>>,
-    alarms: Fact<Vec<Heard>>,
+    alarms: Fact<Vec<AlarmFacts>>,
 }
 
 impl ByName {
-    async fn facts(batch: &Batch, stack: &str, now: Time) -> Self {
+    async fn facts(batch: &CallBatch, stack: &str, now: Time) -> Self {
         let prefix = json!({ "NamePrefix": format!("{stack}-") });
         let (functions, reserved, rules, mappings, swept_at, alarms) = join!(
             join_all(
@@ -160,7 +160,7 @@ impl ByName {
 
 /// Gathers the facts of a deployed stack.
 async fn running(
-    batch: &Batch,
+    batch: &CallBatch,
     stack: &str,
     now: Time,
     (status, pools): (Fact<StackStatus>, Fact<Vec<Pool>>),
@@ -169,7 +169,9 @@ async fn running(
 ) -> Running {
     let network = async {
         match deployed.clone() {
-            Ok(deployed) => Ok(network::facts(batch, Given::read(deployed), stack).await),
+            Ok(deployed) => {
+                Ok(network::facts(batch, NetworkParameters::read(deployed), stack).await)
+            }
             Err(unknown) => Err(unknown),
         }
     };
@@ -200,7 +202,7 @@ async fn running(
     }
 }
 
-pub(super) async fn deployed(batch: &Batch, stack: &str) -> Fact<Option<Deployed>> {
+pub(super) async fn deployed(batch: &CallBatch, stack: &str) -> Fact<Option<Deployed>> {
     let fields = [("Action", "DescribeStacks"), ("Version", "2010-05-15"), ("StackName", stack)];
     match batch.ask(Call::query("cloudformation", &fields)).await {
         // AWS's code for a stack that does not exist.
@@ -209,7 +211,7 @@ pub(super) async fn deployed(batch: &Batch, stack: &str) -> Fact<Option<Deployed
     }
 }
 
-async fn function(batch: &Batch, stack: &str, name: &str) -> Fact<Option<Function>> {
+async fn function(batch: &CallBatch, stack: &str, name: &str) -> Fact<Option<Function>> {
     let path = format!("/2015-03-31/functions/{stack}-{name}/configuration");
     match batch.ask(Call::get("lambda", &path)).await {
         Err(failure) if failure.is_missing() => Ok(None),
@@ -217,20 +219,20 @@ async fn function(batch: &Batch, stack: &str, name: &str) -> Fact<Option<Functio
     }
 }
 
-async fn mappings(batch: &Batch, stack: &str, name: &str) -> Fact<Vec<Mapping>> {
+async fn mappings(batch: &CallBatch, stack: &str, name: &str) -> Fact<Vec<Mapping>> {
     let function = encoded(&format!("{stack}-{name}"));
     let path = format!("/2015-03-31/event-source-mappings?FunctionName={function}");
     batch.fact(Call::get("lambda", &path), Mapping::read).await
 }
 
-async fn subscriptions(batch: &Batch, topic: String) -> Fact<Vec<Subscription>> {
+async fn subscriptions(batch: &CallBatch, topic: String) -> Fact<Vec<Subscription>> {
     let version = ("Version", "2010-03-31");
     let fields = [("Action", "ListSubscriptionsByTopic"), version, ("TopicArn", topic.as_str())];
     batch.fact(Call::query("sns", &fields), Subscription::read).await
 }
 
 /// Counts the messages of the dead-letter queues.
-async fn dead_letters(batch: &Batch, deployed: Fact<&Deployed>) -> Fact<u64> {
+async fn dead_letters(batch: &CallBatch, deployed: Fact<&Deployed>) -> Fact<u64> {
     let outputs = &deployed?.outputs;
     let names = ["JobsDeadLettersUrl", "LaunchDeadLettersUrl", "ReapDeadLettersUrl"];
     let urls = names.iter().filter_map(|name| outputs.get(*name));
@@ -239,7 +241,7 @@ async fn dead_letters(batch: &Batch, deployed: Fact<&Deployed>) -> Fact<u64> {
 
 /// Counts the messages of the queues that functions read, with the last errors of these functions.
 async fn backlogs(
-    batch: &Batch,
+    batch: &CallBatch,
     stack: &str,
     now: Time,
     deployed: Fact<&Deployed>,
@@ -277,10 +279,10 @@ fn last_sweep(answer: &Value) -> Option<Time> {
     answer["Datapoints"].as_array()?.iter().filter_map(|point| time(&point["Timestamp"])).max()
 }
 
-fn heard(alarm: &Value, stack: &str) -> Option<Heard> {
+fn heard(alarm: &Value, stack: &str) -> Option<AlarmFacts> {
     let topics = alarm["AlarmActions"].as_array().into_iter().flatten();
     let topics = topics.filter_map(Value::as_str).filter(|action| action.contains(":sns:"));
-    Some(Heard {
+    Some(AlarmFacts {
         alarm: of_stack(alarm, stack)?,
         is_enabled: alarm["ActionsEnabled"] != false,
         topics: topics.map(str::to_owned).collect(),

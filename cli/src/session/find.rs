@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::Session;
 use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
-use crate::name::{self, Address, Name};
+use crate::name::{self, GitHubUrl, Name};
 use crate::world::Cloud;
 
 /// Number of jobs per page of GitHub: the maximum.
 const JOBS_OF_PAGE: usize = 100;
 
 /// The object that a name refers to.
-pub(super) enum Found {
+pub(super) enum NamedObject {
     /// A job, or the jobs of a run.
     Jobs(Vec<JobKey>),
     /// An instance, a machine or a runner.
@@ -24,19 +24,19 @@ pub(super) enum Found {
 }
 
 impl<W: Cloud> Session<'_, W> {
-    pub(super) async fn find(&mut self, text: &str) -> Result<Found, Failure> {
+    pub(super) async fn find(&mut self, text: &str) -> Result<NamedObject, Failure> {
         match name::read(text).map_err(Failure::Usage)? {
-            Name::Job(key) => Ok(Found::Jobs(vec![key])),
-            Name::Instance(name) => Ok(Found::Instance(name)),
-            Name::Address(address) => Ok(Found::Jobs(self.jobs_at(&address).await?)),
+            Name::Job(key) => Ok(NamedObject::Jobs(vec![key])),
+            Name::Instance(name) => Ok(NamedObject::Instance(name)),
+            Name::Address(address) => Ok(NamedObject::Jobs(self.jobs_at(&address).await?)),
         }
     }
 
     /// Returns the instance that a name refers to. A job refers to the instance that runs or will run it.
     pub(super) async fn instance(&mut self, text: &str) -> Result<String, Failure> {
         let keys = match self.find(text).await? {
-            Found::Instance(name) => return Ok(name),
-            Found::Jobs(keys) => keys,
+            NamedObject::Instance(name) => return Ok(name),
+            NamedObject::Jobs(keys) => keys,
         };
         let [key] = keys.as_slice() else {
             let all: Vec<String> = keys.iter().map(ToString::to_string).collect();
@@ -56,7 +56,7 @@ impl<W: Cloud> Session<'_, W> {
 
     /// Returns the keys of the jobs at a URL. Waiting and running jobs are recorded with their key, which contains
     /// GitHub's number; for other jobs, GitHub is queried.
-    async fn jobs_at(&mut self, address: &Address) -> Result<Vec<JobKey>, Failure> {
+    async fn jobs_at(&mut self, address: &GitHubUrl) -> Result<Vec<JobKey>, Failure> {
         match address.job {
             Some(job) => match self.known(job).await? {
                 Some(key) => Ok(vec![key]),
@@ -75,7 +75,7 @@ impl<W: Cloud> Session<'_, W> {
     }
 
     /// Returns GitHub's numbers of a run's jobs; a matrix alone may have 256.
-    async fn jobs_of_run(&mut self, address: &Address, run: &str) -> Result<Vec<u64>, Failure> {
+    async fn jobs_of_run(&mut self, address: &GitHubUrl, run: &str) -> Result<Vec<u64>, Failure> {
         let mut numbers = Vec::new();
         for page in 1_u32.. {
             let path = format!("{run}/jobs?per_page={JOBS_OF_PAGE}&page={page}");
@@ -115,7 +115,7 @@ impl<W: Cloud> Session<'_, W> {
         parsed(what, pages.into_answer())
     }
 
-    async fn number(&mut self, address: &Address, path: &str, at: &str) -> Result<u64, Failure> {
+    async fn number(&mut self, address: &GitHubUrl, path: &str, at: &str) -> Result<u64, Failure> {
         let answer = self.get(address, path).await?;
         answer.pointer(at).and_then(Value::as_u64).ok_or_else(|| Failure::Unreadable {
             what: "GitHub's repository",
@@ -123,8 +123,8 @@ impl<W: Cloud> Session<'_, W> {
         })
     }
 
-    async fn get(&mut self, address: &Address, path: &str) -> Result<Value, Failure> {
-        let Address { host, repository, .. } = address;
+    async fn get(&mut self, address: &GitHubUrl, path: &str) -> Result<Value, Failure> {
+        let GitHubUrl { host, repository, .. } = address;
         address.is_at(&self.github_host().await).map_err(Failure::Usage)?;
         self.world.github(&address.api(path)).await?.ok_or_else(|| {
             Failure::Unknown(format!(

@@ -6,13 +6,13 @@ use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
 use super::{Session, pretty};
-use crate::app::door::{PageOutcome, Reply, SetupPage};
+use crate::app::door::{BrowserResponse, PageOutcome, SetupPage};
 use crate::app::{Host, Login, Owner, manifest};
 use crate::args::{
     Attribution, ConnectAppArgs, CreateAppArgs, GitHubCommand, HookArgs, HookWhat, OwnerArgs,
 };
 use crate::failure::{Failure, parsed};
-use crate::orders::{Hook, Order};
+use crate::orders::{HookAction, Order};
 use crate::views::{github as views, told};
 use crate::world::{Cloud, Console, LocalPage, Visit, Workstation};
 
@@ -62,7 +62,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
             GitHubCommand::Connect(order) => self.github_connect(&order, by).await,
             GitHubCommand::Hook(order) => self.github_hook(&order, by).await,
             GitHubCommand::Rotate { yes } => {
-                let rotated = self.hook_ordered(Hook::Rotate, by, yes).await?;
+                let rotated = self.hook_ordered(HookAction::Rotate, by, yes).await?;
                 if self.json {
                     return Ok(rotated);
                 }
@@ -187,11 +187,11 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     ) -> Result<(), Failure> {
         match self.take_code(code, order, by).await {
             Ok(address) => {
-                self.world.reply(Reply::to(&address)).await;
+                self.world.reply(BrowserResponse::to(&address)).await;
                 Ok(())
             }
             Err(failure) => {
-                self.world.reply(Reply::failed(&failure.sentence())).await;
+                self.world.reply(BrowserResponse::failed(&failure.sentence())).await;
                 Err(failure)
             }
         }
@@ -398,9 +398,9 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     async fn github_hook(&mut self, order: &HookArgs, by: Option<&str>) -> Result<String, Failure> {
         let yes = order.yes;
         match order.what.unwrap_or_default() {
-            HookWhat::Set => self.hook_ordered(Hook::Set, by, yes).await,
-            HookWhat::Remove => self.hook_ordered(Hook::Remove, by, yes).await,
-            HookWhat::Test if self.json => self.hook_ordered(Hook::Test, by, yes).await,
+            HookWhat::Set => self.hook_ordered(HookAction::Set, by, yes).await,
+            HookWhat::Remove => self.hook_ordered(HookAction::Remove, by, yes).await,
+            HookWhat::Test if self.json => self.hook_ordered(HookAction::Test, by, yes).await,
             HookWhat::Test => self.hook_tested().await,
             HookWhat::Show => {
                 let answer = self.answer(&asks("hook", &json!("show"), by)).await?;
@@ -414,7 +414,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
 
     async fn hook_ordered(
         &mut self,
-        hook: Hook,
+        hook: HookAction,
         by: Option<&str>,
         yes: bool,
     ) -> Result<String, Failure> {

@@ -10,12 +10,12 @@ use muster_sigv4::Call;
 use serde_json::{Value, json};
 
 use super::Session;
-use super::find::Found;
+use super::find::NamedObject;
 use crate::args::LogsArgs;
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
 use crate::sources::Source;
-use crate::views::logs::{self, Line};
+use crate::views::logs::{self, LogLine};
 use crate::world::{Cloud, Console};
 
 /// How often new lines are requested. CloudWatch allows a few calls per second.
@@ -64,13 +64,13 @@ impl LogReader {
     }
 
     /// Adds the new lines of an answer.
-    fn take(&mut self, source: Source, answer: &Value, lines: &mut Vec<Line>) {
+    fn take(&mut self, source: Source, answer: &Value, lines: &mut Vec<LogLine>) {
         for event in answer["events"].as_array().into_iter().flatten() {
             let text = event["message"].as_str().unwrap_or_default().trim_end();
             let at = Time::from_millis(event["timestamp"].as_i64().unwrap_or_default());
             let id = event["eventId"].as_str().map_or_else(|| format!("{at}{text}"), str::to_owned);
             if logs::names_one(text, &self.names) && self.seen.insert(id, at).is_none() {
-                lines.push(Line { at, source, text: text.to_owned() });
+                lines.push(LogLine { at, source, text: text.to_owned() });
             }
         }
     }
@@ -120,7 +120,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         Ok(String::new())
     }
 
-    fn log_text(&self, lines: &[Line]) -> String {
+    fn log_text(&self, lines: &[LogLine]) -> String {
         if self.json {
             return lines.iter().map(|line| escaped_json(&line.text) + "\n").collect();
         }
@@ -131,7 +131,7 @@ impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn read_lines(
         &mut self,
         reader: &mut LogReader,
-    ) -> Result<Vec<Line>, Failure> {
+    ) -> Result<Vec<LogLine>, Failure> {
         let mut lines = Vec::new();
         let asked_at = self.world.now();
         let mut stack = self.world.stack().await?;
@@ -183,10 +183,10 @@ impl<W: Cloud + Console> Session<'_, W> {
     }
 
     /// Returns all names that log lines may contain for the object.
-    async fn names(&mut self, found: &Found) -> Result<Vec<String>, Failure> {
+    async fn names(&mut self, found: &NamedObject) -> Result<Vec<String>, Failure> {
         let (keys, mut instances) = match found {
-            Found::Instance(name) => (&[][..], vec![name.clone()]),
-            Found::Jobs(keys) => (keys.as_slice(), Vec::new()),
+            NamedObject::Instance(name) => (&[][..], vec![name.clone()]),
+            NamedObject::Jobs(keys) => (keys.as_slice(), Vec::new()),
         };
         let mut names: Vec<String> = keys.iter().map(JobKey::to_string).collect();
         for key in keys {

@@ -9,7 +9,7 @@ use super::{Session, pretty};
 use crate::args::{Attribution, DeleteArgs, SwitchArgs};
 use crate::failure::{Failure, parsed};
 use crate::orders::outcome::Outcome;
-use crate::orders::plan::Plan;
+use crate::orders::plan::OrderEffect;
 use crate::orders::{DeleteFlags, Details, Lookup, Order, Reason, Risk, Switched};
 use crate::queues;
 use crate::world::{Cloud, Console};
@@ -57,7 +57,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         order: &Order,
         by: Option<&str>,
         found: Option<Value>,
-    ) -> Result<Plan, Failure> {
+    ) -> Result<OrderEffect, Failure> {
         let found = match (found, order.lookup()) {
             (Some(found), _) => Some(found),
             (None, None) => None,
@@ -77,7 +77,7 @@ impl<W: Cloud + Console> Session<'_, W> {
             Some(request) => Some(self.answer(&request).await?),
             None => None,
         };
-        Plan::read(order, found, would)
+        OrderEffect::read(order, found, would)
     }
 
     /// Shows an order's plan, asks for its reason and its confirmation, and sends it. An order without an effect is not
@@ -87,7 +87,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         order: &Order,
         attribution: &Attribution,
         yes: bool,
-        plan: Option<Plan>,
+        plan: Option<OrderEffect>,
     ) -> Result<String, Failure> {
         let plan = match (plan, order.risk()) {
             (None, Risk::Confirm | Risk::Type(_)) => {
@@ -106,7 +106,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         self.sent(order, &details, plan.as_ref()).await
     }
 
-    fn shown_plan(&self, order: &Order, plan: &Plan) -> String {
+    fn shown_plan(&self, order: &Order, plan: &OrderEffect) -> String {
         if self.json { pretty(&plan.json()) } else { plan.page(order, self.screen) }
     }
 
@@ -145,10 +145,10 @@ impl<W: Cloud + Console> Session<'_, W> {
         &mut self,
         order: &Order,
         details: &Details,
-        plan: Option<&Plan>,
+        plan: Option<&OrderEffect>,
     ) -> Result<String, Failure> {
         let answer = match (order.request(details), plan) {
-            (None, Some(Plan::Redrive(queue))) => {
+            (None, Some(OrderEffect::Redrive(queue))) => {
                 queues::sent_back(self, queue).await?;
                 json!(queue)
             }

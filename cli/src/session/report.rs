@@ -8,7 +8,7 @@ use super::Session;
 use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::ui::frame::About;
-use crate::ui::memory::{Asked, Memory};
+use crate::ui::memory::{Memory, QueryRequest};
 use crate::ui::report;
 use crate::world::{Cloud, Console};
 
@@ -21,7 +21,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         let mut memory = Memory::default();
         let mut stack: Option<(String, String)> = None;
         for question in report::questions(days) {
-            let Asked::Function(request) = question.asked(now) else { continue };
+            let QueryRequest::Function(request) = question.asked(now) else { continue };
             let answer: Value = self.answer(&request).await?;
             let text = |name: &str| Some(answer.get(name)?.as_str()?.to_owned());
             stack = stack.or_else(|| Some((text("stack")?, text("release")?)));

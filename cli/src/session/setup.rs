@@ -8,16 +8,16 @@ use muster_sigv4::Call;
 use tokio::join;
 
 use super::Session;
-use super::batch::Batch;
+use super::batch::CallBatch;
 use super::doctor::account;
 use super::github::WHOSE;
 use super::stack::Release;
 use crate::args::{CreateAppArgs, OwnerArgs, ParameterArgs, SetupArgs, plain};
 use crate::doctor::account::suggested_max;
-use crate::doctor::facts::account::{Account, Concurrency};
+use crate::doctor::facts::account::{AccountFacts, Concurrency};
 use crate::failure::Failure;
 use crate::setup::network::{Network, Networks};
-use crate::setup::stack::{Stack, cause, failed_at, sam_error};
+use crate::setup::stack::{ExistingStack, cause, failed_at, sam_error};
 use crate::views;
 use crate::words::{count, span};
 use crate::world::{Cloud, Console, LocalPage, Workstation};
@@ -168,10 +168,10 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     }
 
     /// Reads the account's networks, quotas and concurrency. Only VPCs and subnets must be readable.
-    async fn surroundings(&mut self) -> Result<(Networks, Account), Failure> {
+    async fn surroundings(&mut self) -> Result<(Networks, AccountFacts), Failure> {
         let ec2 = ["DescribeVpcs", "DescribeSubnets", "DescribeRouteTables"]
             .map(|action| Call::query("ec2", &[("Action", action), ("Version", "2016-11-15")]));
-        let batch = Batch::default();
+        let batch = CallBatch::default();
         let [vpcs, subnets, routes] = ec2.map(|call| batch.ask(call));
         let all = async { join!(vpcs, subnets, routes, account::facts(&batch)) };
         let (vpcs, subnets, routes, account) = self.together(&batch, all).await?;
@@ -326,8 +326,8 @@ pub(super) fn overrides(given: &ParameterArgs, release: &Release) -> Vec<String>
     given.map(|(name, value)| format!("{name}='{value}'")).collect()
 }
 
-fn unusable(stack: &str, one: &Stack) -> Failure {
-    let Stack { status, reason, .. } = one;
+fn unusable(stack: &str, one: &ExistingStack) -> Failure {
+    let ExistingStack { status, reason, .. } = one;
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Failure::Ended(format!(
         "Stack {stack} is in {status}{because}\nFor details: muster doctor. If its first \

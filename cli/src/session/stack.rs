@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Session;
 use crate::failure::Failure;
-use crate::setup::stack::{Progress, Stack, call};
+use crate::setup::stack::{DeploymentProgress, ExistingStack, call};
 use crate::world::{Cloud, Console, Workstation};
 
 /// Time between two checks of a deployment.
@@ -24,9 +24,9 @@ pub(super) struct Release {
 
 impl<W: Cloud> Session<'_, W> {
     /// Returns the stack, or `None` if it does not exist.
-    pub(super) async fn deployed(&mut self, name: &str) -> Result<Option<Stack>, Failure> {
+    pub(super) async fn deployed(&mut self, name: &str) -> Result<Option<ExistingStack>, Failure> {
         match self.call(call("DescribeStacks", &[("StackName", name)])).await {
-            Ok(answer) => Ok(Stack::read(&answer)),
+            Ok(answer) => Ok(ExistingStack::read(&answer)),
             Err(Failure::Service { said, .. }) if said.contains("does not exist") => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -53,8 +53,8 @@ impl<W: Cloud> Session<'_, W> {
     pub(super) async fn progress(
         &mut self,
         stack: &str,
-    ) -> Result<(Option<String>, Progress), Failure> {
-        let mut progress = Progress::default();
+    ) -> Result<(Option<String>, DeploymentProgress), Failure> {
+        let mut progress = DeploymentProgress::default();
         let Some(found) = self.deployed(stack).await? else { return Ok((None, progress)) };
         let mut token = None;
         for _ in 0..PAGES {
@@ -72,11 +72,15 @@ impl<W: Cloud> Session<'_, W> {
 
 impl<W: Cloud + Console> Session<'_, W> {
     /// Waits for the end of a deployment that is already running.
-    pub(super) async fn settled(&mut self, stack: &str, mut one: Stack) -> Result<Stack, Failure> {
+    pub(super) async fn settled(
+        &mut self,
+        stack: &str,
+        mut one: ExistingStack,
+    ) -> Result<ExistingStack, Failure> {
         self.world.say(&format!("stack {stack} is in {}: waiting for it to finish", one.status));
         while one.is_moving() {
             self.pause().await?;
-            let gone = Stack { status: "DELETE_COMPLETE".to_owned(), ..one.clone() };
+            let gone = ExistingStack { status: "DELETE_COMPLETE".to_owned(), ..one.clone() };
             one = self.deployed(&one.id).await?.unwrap_or(gone);
         }
         Ok(one)

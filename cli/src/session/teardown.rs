@@ -11,7 +11,7 @@ use super::Session;
 use super::machine_log::PREFIX as MACHINE_LOGS;
 use crate::args::TeardownArgs;
 use crate::failure::{Failure, parsed};
-use crate::setup::stack::{Stack, call, cause};
+use crate::setup::stack::{ExistingStack, call, cause};
 use crate::views::setup as views;
 use crate::world::{Cloud, Console};
 
@@ -163,7 +163,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         }
     }
 
-    async fn no_stack(&mut self, stack: &str, found: &Stack) -> Result<(), Failure> {
+    async fn no_stack(&mut self, stack: &str, found: &ExistingStack) -> Result<(), Failure> {
         if found.status != "DELETE_IN_PROGRESS" {
             self.call(call("DeleteStack", &[("StackName", &found.id)])).await?;
         }

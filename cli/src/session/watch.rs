@@ -11,12 +11,12 @@ use muster_domain::time::{Seconds, Time};
 use serde_json::{Value, json};
 
 use super::Session;
-use super::find::Found;
+use super::find::NamedObject;
 use super::logs::LogReader;
 use crate::display::escaped_json;
 use crate::failure::{Failure, parsed};
 use crate::sources::Source;
-use crate::views::logs::{Line, is_news};
+use crate::views::logs::{LogLine, is_news};
 use crate::views::watch::{self, Followed};
 use crate::world::{Cloud, Console};
 
@@ -52,7 +52,7 @@ impl<W: Cloud + Console> Session<'_, W> {
 
     async fn watch_stack(&mut self) -> Result<String, Failure> {
         let mut reader = LogReader::new(&Source::FUNCTIONS, Vec::new(), self.world.now() - FIRST);
-        let (mut lines, mut told): (Vec<Line>, BTreeSet<String>) = Default::default();
+        let (mut lines, mut told): (Vec<LogLine>, BTreeSet<String>) = Default::default();
         // The last answer, and why the logs cannot be read.
         let (mut shown, mut deaf): (Option<Overview>, Option<Failure>) = Default::default();
         let (mut failures, mut round) = (None, 0);
@@ -91,7 +91,7 @@ impl<W: Cloud + Console> Session<'_, W> {
     fn show_stack(
         &mut self,
         status: Option<&Overview>,
-        lines: &[Line],
+        lines: &[LogLine],
         first_new: usize,
         note: Option<&str>,
         told: &mut BTreeSet<String>,
@@ -150,7 +150,7 @@ impl<W: Cloud + Console> Session<'_, W> {
 
     async fn follow(&mut self, text: &str) -> Result<String, Failure> {
         let found = self.find(text).await?;
-        if let Found::Jobs(keys) = &found
+        if let NamedObject::Jobs(keys) = &found
             && keys.len() != 1
         {
             let all: Vec<String> = keys.iter().map(JobKey::to_string).collect();
@@ -161,8 +161,8 @@ impl<W: Cloud + Console> Session<'_, W> {
         let mut failures = None;
         loop {
             let outcome = match &found {
-                Found::Jobs(keys) => self.check_job(keys[0]).await,
-                Found::Instance(name) => self.check_instance(name).await,
+                NamedObject::Jobs(keys) => self.check_job(keys[0]).await,
+                NamedObject::Instance(name) => self.check_instance(name).await,
             };
             let (look, note) = self.forgiven(outcome, &mut failures)?;
             let Some(look) = look else {

@@ -8,7 +8,7 @@ use crate::doctor::facts::network::{RouteTable, Subnet};
 
 /// The route of a subnet's traffic to GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route {
+enum SubnetRoute {
     /// Through an internet gateway, which requires a public address.
     Internet,
     /// Through a NAT gateway or a similar target, without a public address.
@@ -73,15 +73,15 @@ impl Networks {
     }
 
     /// Returns the route by the subnet's route table, or by the VPC's main one.
-    fn route(&self, subnet: &Subnet) -> Route {
-        let Some(tables) = &self.tables else { return Route::Unknown };
+    fn route(&self, subnet: &Subnet) -> SubnetRoute {
+        let Some(tables) = &self.tables else { return SubnetRoute::Unknown };
         let own = tables.iter().find(|table| table.subnets.contains(&subnet.id));
         let main = || tables.iter().find(|table| table.is_main && table.vpc == subnet.vpc);
         match own.or_else(main).and_then(|table| table.out.as_ref()) {
-            Some(route) if route.is_dead => Route::None,
-            Some(route) if route.to.starts_with("igw-") => Route::Internet,
-            Some(_) => Route::Through,
-            None => Route::None,
+            Some(route) if route.is_dead => SubnetRoute::None,
+            Some(route) if route.to.starts_with("igw-") => SubnetRoute::Internet,
+            Some(_) => SubnetRoute::Through,
+            None => SubnetRoute::None,
         }
     }
 
@@ -103,14 +103,14 @@ impl Networks {
             return Err(format!("There is {what} in this region. Pass --vpc{}.", self.others()));
         };
         let all: Vec<&Subnet> = self.subnets.iter().filter(|one| one.vpc == vpc.id).collect();
-        let of = |way: Route| -> Vec<&Subnet> {
+        let of = |way: SubnetRoute| -> Vec<&Subnet> {
             one_a_zone(all.iter().copied().filter(|one| self.route(one) == way).collect())
         };
         let public = match &self.tables {
-            Some(_) => of(Route::Internet),
+            Some(_) => of(SubnetRoute::Internet),
             None => one_a_zone(all.iter().copied().filter(|one| one.gives_public_ip).collect()),
         };
-        let chosen = if public.is_empty() { of(Route::Through) } else { public };
+        let chosen = if public.is_empty() { of(SubnetRoute::Through) } else { public };
         if chosen.is_empty() {
             let id = &vpc.id;
             return Err(format!(
@@ -135,7 +135,7 @@ impl Networks {
         if vpc.is_some_and(|vpc| vpc != *only) {
             return Err(format!("The subnets are of {only}."));
         }
-        if let Some(lost) = chosen.iter().find(|one| self.route(one) == Route::None) {
+        if let Some(lost) = chosen.iter().find(|one| self.route(one) == SubnetRoute::None) {
             return Err(format!(
                 "{} has no internet access: its route table has no default route.",
                 lost.id
@@ -147,7 +147,7 @@ impl Networks {
     }
 
     fn network(&self, vpc: &Vpc, chosen: &[&Subnet]) -> Network {
-        let needs_addresses = chosen.iter().any(|one| self.route(one) == Route::Internet);
+        let needs_addresses = chosen.iter().any(|one| self.route(one) == SubnetRoute::Internet);
         let (public_ip, addresses) = match chosen.iter().all(|one| one.gives_public_ip) {
             true => ("subnet", "each machine gets a public address"),
             false if needs_addresses => ("yes", "each machine gets a public address"),

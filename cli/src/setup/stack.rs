@@ -15,7 +15,7 @@ pub fn call(action: &str, fields: &[(&str, &str)]) -> Call {
 
 /// An existing stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stack {
+pub struct ExistingStack {
     /// Identifies the stack even after its deletion, unlike its name.
     pub id: String,
     pub status: String,
@@ -24,7 +24,7 @@ pub struct Stack {
     pub parameters: Value,
 }
 
-impl Stack {
+impl ExistingStack {
     /// Reads the answer to DescribeStacks.
     #[must_use]
     pub fn read(answer: &Value) -> Option<Self> {
@@ -83,13 +83,13 @@ impl Stack {
 
 /// The progress of a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct DeploymentProgress {
     pub done: usize,
     /// The resources that are being created, changed or deleted.
     pub now: Vec<String>,
 }
 
-impl Progress {
+impl DeploymentProgress {
     /// Adds a page of ListStackResources. Returns the token of the next page.
     pub fn add(&mut self, answer: &Value) -> Option<String> {
         let result = &answer["ListStackResourcesResult"];

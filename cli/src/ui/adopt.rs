@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use muster_api::answers::AdoptedJobs;
 use muster_domain::time::Time;
 
-use super::find::Found;
+use super::find::PageRows;
 use super::frame::About;
 use super::jobs::{other, table, waiting};
 use super::page::Filter;
@@ -40,7 +40,7 @@ pub(super) fn taken_in(answer: &AdoptedJobs, now: Time) -> Markup {
     let taken = answer.taken_in.iter().map(|one| waiting(one, now));
     let all: Vec<_> =
         taken.chain(answer.unserved.iter().map(|one| other("unserved", one))).collect();
-    let found = Found::of(all.iter(), &Filter::default());
+    let found = PageRows::of(all.iter(), &Filter::default());
     html! {
         p { (Said(&taken_in_all(answer))) @if !answer.unserved.is_empty() { " Served by no pool: " (answer.unserved.len()) "." } }
         @if !all.is_empty() { (table(&found)) }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use muster_domain::time::Time;
 
 use super::memory::{Memory, day};
-use super::page::Page;
+use super::page::UiPage;
 use super::parts::trail;
 
 /// Maximum age in days that the page links to; `muster audit` shows older lines.
@@ -14,7 +14,7 @@ pub(super) fn body(back: u32, memory: &Memory, now: Time) -> Option<Markup> {
     let list = memory.audit(back)?;
     let date = day(now, back).to_string();
     let date = date.split('T').next().unwrap_or_default();
-    let at = |back| Page::Audit { back }.address();
+    let at = |back| UiPage::Audit { back }.address();
     Some(html! {
         nav.pager aria-label="Days" {
             @if back < DAYS { a rel="prev" href=(at(back + 1)) { "← Previous day" } }

@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::frame::{About, still};
 use super::text::{Said, shown};
 use crate::failure::Failure;
-use crate::orders::plan::Plan;
-use crate::orders::{DeleteFlags, Details, Hook, Order, Reason, Risk};
+use crate::orders::plan::OrderEffect;
+use crate::orders::{DeleteFlags, Details, HookAction, Order, Reason, Risk};
 use crate::words::read_pause;
 
 /// The fields that the user filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct ConfirmForm {
     pub reason: String,
     /// The typed name.
     pub typed: String,
@@ -22,7 +22,7 @@ pub struct Given {
     pub length: String,
 }
 
-impl Given {
+impl ConfirmForm {
     /// Checks that the fields are complete.
     ///
     /// # Errors
@@ -67,8 +67,8 @@ const fn is_pause(order: &Order) -> bool {
 #[must_use]
 pub fn page(
     order: &Order,
-    plan: &Result<Plan, Failure>,
-    given: &Given,
+    plan: &Result<OrderEffect, Failure>,
+    given: &ConfirmForm,
     wrong: Option<&str>,
     token: &str,
     about: &About,
@@ -111,7 +111,7 @@ pub fn unread(action: &str, about: &About) -> String {
     still("Nothing to confirm", about, &body)
 }
 
-fn form(order: &Order, given: &Given, wrong: Option<&str>, token: &str) -> Markup {
+fn form(order: &Order, given: &ConfirmForm, wrong: Option<&str>, token: &str) -> Markup {
     html! {
         form.order method="post" action={ "/do/" (order.action()) } {
             @if let Some(wrong) = wrong { div.wrong role="alert" { p { (Said(wrong)) } } }
@@ -141,7 +141,7 @@ fn form(order: &Order, given: &Given, wrong: Option<&str>, token: &str) -> Marku
 
 /// Returns whether work, a machine or job events may be lost.
 fn is_grave(order: &Order) -> bool {
-    matches!(order.risk(), Risk::Type(_)) || *order == Order::Hook(Hook::Remove)
+    matches!(order.risk(), Risk::Type(_)) || *order == Order::Hook(HookAction::Remove)
 }
 
 fn button(order: &Order) -> &'static str {
@@ -157,9 +157,9 @@ fn button(order: &Order) -> &'static str {
         Order::Canary { .. } => "Launch it",
         Order::Redrive { .. } => "Redrive",
         Order::Adopt { .. } => "Import them",
-        Order::Hook(Hook::Test) => "Redeliver it",
-        Order::Hook(Hook::Set) => "Point it here",
-        Order::Hook(Hook::Rotate) => "Rotate the secret",
-        Order::Hook(Hook::Remove) => "Remove it",
+        Order::Hook(HookAction::Test) => "Redeliver it",
+        Order::Hook(HookAction::Set) => "Point it here",
+        Order::Hook(HookAction::Rotate) => "Rotate the secret",
+        Order::Hook(HookAction::Remove) => "Remove it",
     }
 }

@@ -5,7 +5,7 @@ use muster_api::answers::CostsList;
 use muster_domain::usage::{Parts, Sum};
 
 use super::memory::{BY, Memory};
-use super::page::Page;
+use super::page::UiPage;
 use super::parts::{Tile, none, tiles};
 use super::plot::{Bar, bars};
 use super::text::Said;
@@ -17,7 +17,7 @@ const SPANS: [(u32, &str); 3] = [(7, "7 d"), (30, "30 d"), (365, "A year")];
 
 pub(super) fn body(days: u32, by: &'static str, memory: &Memory) -> Option<Markup> {
     let told = memory.costs(days, by)?;
-    let at = |days, by| Page::Costs { days, by }.address();
+    let at = |days, by| UiPage::Costs { days, by }.address();
     Some(html! {
         div.find {
             nav aria-label="Period" { ul { @for (span, name) in SPANS {

@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::adopt;
 use super::frame::{About, still};
-use super::page::Page;
+use super::page::UiPage;
 use super::parts::Tone;
 use super::text::Said;
 use crate::failure::Failure;
 use crate::orders::outcome::Outcome;
-use crate::orders::{Hook, Order};
+use crate::orders::{HookAction, Order};
 
 /// The page after an order.
 #[derive(Clone, Debug)]
-pub enum Done {
+pub enum OrderResult {
     /// An existing page, which shows these sentences for a while.
-    At(Page, Vec<String>),
+    At(UiPage, Vec<String>),
     /// A page of its own.
     Said(Markup),
 }
@@ -26,10 +26,10 @@ pub enum Done {
 ///
 /// # Errors
 /// Fails when it does not answer this order.
-pub fn of(order: &Order, answer: Value, now: Time) -> Result<Done, Failure> {
+pub fn of(order: &Order, answer: Value, now: Time) -> Result<OrderResult, Failure> {
     let page = match order {
         Order::Canary { .. } => match answer["name"].as_str() {
-            Some(name) => Page::Machine(name.to_owned()),
+            Some(name) => UiPage::Machine(name.to_owned()),
             None => order.shown_at(),
         },
         _ => order.shown_at(),
@@ -37,14 +37,14 @@ pub fn of(order: &Order, answer: Value, now: Time) -> Result<Done, Failure> {
     let outcome = Outcome::read(order, answer, now)?;
     let sentences = outcome.sentences(now);
     Ok(match &outcome {
-        Outcome::Adopted(jobs) => Done::Said(adopt::taken_in(jobs, now)),
-        _ if matches!(order, Order::Redrive { .. } | Order::Hook(Hook::Test)) => {
+        Outcome::Adopted(jobs) => OrderResult::Said(adopt::taken_in(jobs, now)),
+        _ if matches!(order, Order::Redrive { .. } | Order::Hook(HookAction::Test)) => {
             let tone = if matches!(outcome, Outcome::Failed(_)) { Tone::Bad } else { Tone::Good };
-            Done::Said(html! { @for sentence in &sentences {
+            OrderResult::Said(html! { @for sentence in &sentences {
                 p class=(tone.class()) { span.dot aria-hidden="true" {} " " (Said(sentence)) }
             } })
         }
-        _ => Done::At(page, sentences),
+        _ => OrderResult::At(page, sentences),
     })
 }
 

@@ -9,13 +9,13 @@ use super::text::number;
 const ROWS: usize = 100;
 
 /// The rows of one page, and the total.
-pub(super) struct Found<'a, T> {
+pub(super) struct PageRows<'a, T> {
     pub rows: Vec<&'a T>,
     from: usize,
     of: usize,
 }
 
-impl<'a, T> Found<'a, T> {
+impl<'a, T> PageRows<'a, T> {
     pub(super) fn of(all: impl Iterator<Item = &'a T>, filter: &Filter) -> Self {
         let all: Vec<&T> = all.collect();
         // The list may have become shorter.
@@ -80,11 +80,11 @@ pub(super) fn search(
 
 /// Renders the position in the list, and links to the previous and next rows.
 pub(super) fn pager<T>(
-    found: &Found<'_, T>,
+    found: &PageRows<'_, T>,
     filter: &Filter,
     page: &dyn Fn(Filter) -> String,
 ) -> Markup {
-    let Found { rows, from, of } = found;
+    let PageRows { rows, from, of } = found;
     if *of <= ROWS {
         return html! {};
     }

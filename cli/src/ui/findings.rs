@@ -5,7 +5,7 @@ use muster_api::To;
 use muster_api::answers::{Finding, Location, Overview, Severity};
 use muster_domain::time::Time;
 
-use super::page::{Filter, ORPHAN, Page};
+use super::page::{Filter, ORPHAN, UiPage};
 use super::parts::Tone;
 use super::text::{Said, moment};
 use crate::orders::{Order, Switched};
@@ -80,12 +80,12 @@ fn resumed(one: &Finding) -> Option<String> {
 fn way(location: &Location) -> Option<(String, String)> {
     let orphans = || Filter { state: Some(ORPHAN.to_owned()), ..Filter::default() };
     let (name, page) = match location {
-        Location::Jobs => ("Jobs".to_owned(), Page::Jobs(Filter::default())),
-        Location::Machines => ("Machines".to_owned(), Page::Machines(Filter::default())),
-        Location::Orphans => ("Orphans".to_owned(), Page::Machines(orphans())),
-        Location::Pool(name) => (format!("Pool {name}"), Page::Pool(name.clone())),
-        Location::Instance(name) => (name.to_string(), Page::Machine(name.to_string())),
-        Location::Github => ("GitHub".to_owned(), Page::GitHub),
+        Location::Jobs => ("Jobs".to_owned(), UiPage::Jobs(Filter::default())),
+        Location::Machines => ("Machines".to_owned(), UiPage::Machines(Filter::default())),
+        Location::Orphans => ("Orphans".to_owned(), UiPage::Machines(orphans())),
+        Location::Pool(name) => (format!("Pool {name}"), UiPage::Pool(name.clone())),
+        Location::Instance(name) => (name.to_string(), UiPage::Machine(name.to_string())),
+        Location::Github => ("GitHub".to_owned(), UiPage::GitHub),
         Location::Stack | Location::Account | Location::Network => return None,
     };
     Some((name, page.address()))

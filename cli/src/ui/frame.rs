@@ -6,7 +6,7 @@ use muster_domain::time::Time;
 use super::assets::{ICON, SCRIPT, STYLE};
 use super::fields::{Fields, address};
 use super::memory::Memory;
-use super::page::{Filter, Page};
+use super::page::{Filter, UiPage};
 use super::text::{Said, moment};
 use crate::words::span;
 
@@ -33,7 +33,7 @@ const MARK: PreEscaped<&str> = PreEscaped(
 
 /// Renders a page. Without a body, the function has not answered yet, or could not.
 pub(super) fn page(
-    page: &Page,
+    page: &UiPage,
     body: Option<&Markup>,
     memory: &Memory,
     about: &About,
@@ -69,7 +69,7 @@ pub(super) fn still(title: &str, about: &About, body: &Markup) -> String {
 
 fn document(
     title: &str,
-    page: Option<&Page>,
+    page: Option<&UiPage>,
     live: Option<String>,
     about: &About,
     inner: &Markup,
@@ -111,57 +111,57 @@ fn document(
     .into_string()
 }
 
-fn pages() -> [(&'static str, Page); 8] {
+fn pages() -> [(&'static str, UiPage); 8] {
     [
-        ("Overview", Page::Overview),
-        ("Jobs", Page::Jobs(Filter::default())),
-        ("Machines", Page::Machines(Filter::default())),
-        ("Pools", Page::Pools),
-        ("Costs", Page::Costs { days: 30, by: "repository" }),
-        ("Audit", Page::Audit { back: 0 }),
-        ("GitHub", Page::GitHub),
-        ("Dead letters", Page::DeadLetters(None)),
+        ("Overview", UiPage::Overview),
+        ("Jobs", UiPage::Jobs(Filter::default())),
+        ("Machines", UiPage::Machines(Filter::default())),
+        ("Pools", UiPage::Pools),
+        ("Costs", UiPage::Costs { days: 30, by: "repository" }),
+        ("Audit", UiPage::Audit { back: 0 }),
+        ("GitHub", UiPage::GitHub),
+        ("Dead letters", UiPage::DeadLetters(None)),
     ]
 }
 
 /// Returns `aria-current` for a link: whether it leads to this page or one above it.
-fn current(page: Option<&Page>, target: &Page) -> Option<&'static str> {
+fn current(page: Option<&UiPage>, target: &UiPage) -> Option<&'static str> {
     let page = page?;
     if page.address() == target.address() {
         return Some("page");
     }
     let is_below = matches!(
         (page, target),
-        (Page::Machines(_) | Page::Machine(_), Page::Machines(_))
-            | (Page::Jobs(_) | Page::Job(_), Page::Jobs(_))
-            | (Page::Pools | Page::Pool(_), Page::Pools)
-            | (Page::Costs { .. }, Page::Costs { .. })
-            | (Page::Audit { .. }, Page::Audit { .. })
-            | (Page::DeadLetters(_), Page::DeadLetters(_))
+        (UiPage::Machines(_) | UiPage::Machine(_), UiPage::Machines(_))
+            | (UiPage::Jobs(_) | UiPage::Job(_), UiPage::Jobs(_))
+            | (UiPage::Pools | UiPage::Pool(_), UiPage::Pools)
+            | (UiPage::Costs { .. }, UiPage::Costs { .. })
+            | (UiPage::Audit { .. }, UiPage::Audit { .. })
+            | (UiPage::DeadLetters(_), UiPage::DeadLetters(_))
     );
     is_below.then_some("true")
 }
 
-fn title(page: &Page) -> String {
+fn title(page: &UiPage) -> String {
     match page {
-        Page::Overview => "Overview".to_owned(),
-        Page::Machines(_) => "Machines".to_owned(),
-        Page::Machine(name) => super::text::shown(name),
-        Page::Jobs(_) => "Jobs".to_owned(),
-        Page::Job(key) => format!("Job {key}"),
-        Page::Pools => "Pools".to_owned(),
-        Page::Pool(name) => format!("Pool {name}"),
-        Page::Costs { .. } => "Costs".to_owned(),
-        Page::Audit { .. } => "Audit".to_owned(),
-        Page::GitHub => "GitHub".to_owned(),
-        Page::DeadLetters(None) => "Dead letters".to_owned(),
-        Page::DeadLetters(Some(queue)) => format!("Dead letters of {}", queue.name()),
+        UiPage::Overview => "Overview".to_owned(),
+        UiPage::Machines(_) => "Machines".to_owned(),
+        UiPage::Machine(name) => super::text::shown(name),
+        UiPage::Jobs(_) => "Jobs".to_owned(),
+        UiPage::Job(key) => format!("Job {key}"),
+        UiPage::Pools => "Pools".to_owned(),
+        UiPage::Pool(name) => format!("Pool {name}"),
+        UiPage::Costs { .. } => "Costs".to_owned(),
+        UiPage::Audit { .. } => "Audit".to_owned(),
+        UiPage::GitHub => "GitHub".to_owned(),
+        UiPage::DeadLetters(None) => "Dead letters".to_owned(),
+        UiPage::DeadLetters(Some(queue)) => format!("Dead letters of {}", queue.name()),
     }
 }
 
 /// Renders the age of the data, and a link that refreshes it. A page's first query determines its
 /// age.
-fn age(page: &Page, memory: &Memory, now: Time) -> Markup {
+fn age(page: &UiPage, memory: &Memory, now: Time) -> Markup {
     let to = address("/refresh", &[("to", &page.address())]);
     html! {
         p.age {
@@ -176,10 +176,10 @@ fn age(page: &Page, memory: &Memory, now: Time) -> Markup {
 
 /// Returns the page to return to: always one of our pages.
 #[must_use]
-pub fn target(fields: &Fields) -> Page {
+pub fn target(fields: &Fields) -> UiPage {
     let to = fields.get("to").unwrap_or_default();
     let (path, query) = to.split_once('?').unwrap_or((to, ""));
-    Page::read(path, &Fields::read(query.as_bytes())).unwrap_or(Page::Overview)
+    UiPage::read(path, &Fields::read(query.as_bytes())).unwrap_or(UiPage::Overview)
 }
 
 /// Prefixes all links of a page with the secret path. Quotes in untrusted text are escaped, so every match is our own

@@ -8,7 +8,7 @@ use super::frame::About;
 use super::memory::Memory;
 use super::parts::{Tone, none, word};
 use super::text::{Said, moment};
-use crate::orders::{Hook, Order};
+use crate::orders::{HookAction, Order};
 use crate::views::github::{WAYS, hooked, named, which};
 
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
@@ -93,16 +93,16 @@ fn deliveries(all: &[ShownDelivery], now: Time) -> Markup {
 
 fn orders(about: &About) -> Markup {
     let name = |hook| match hook {
-        Hook::Test => "Redeliver…",
-        Hook::Set => "Point the webhook here…",
-        Hook::Rotate => "Rotate the webhook secret…",
-        Hook::Remove => "Remove the webhook…",
+        HookAction::Test => "Redeliver…",
+        HookAction::Set => "Point the webhook here…",
+        HookAction::Rotate => "Rotate the webhook secret…",
+        HookAction::Remove => "Remove the webhook…",
     };
     html! {
         @if !about.is_read_only {
             section.orders aria-labelledby="orders" {
                 h2 #orders { "Actions" }
-                p { @for hook in Hook::ALL { a.button href=(Order::Hook(hook).confirmed_at()) { (name(hook)) } " " } }
+                p { @for hook in HookAction::ALL { a.button href=(Order::Hook(hook).confirmed_at()) { (name(hook)) } " " } }
                 p.quiet { "The stack redelivers failed deliveries on its own. " em { "Redeliver" } " repeats the newest one and shows the response." }
             }
         }

@@ -6,23 +6,23 @@ use muster_domain::ids::JobKey;
 use serde_json::Value;
 
 use super::frame::{About, still};
-use super::memory::{Memory, Question};
-use super::page::{Filter, Page};
+use super::memory::{Memory, PageQuery};
+use super::page::{Filter, UiPage};
 use super::parts::job;
 use super::text::Said;
-use crate::name::{Address, Name, read};
+use crate::name::{GitHubUrl, Name, read};
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    To(Page),
+    To(UiPage),
     /// GitHub has to be queried, with these paths in this order.
-    Ask(Address, Vec<String>),
+    Ask(GitHubUrl, Vec<String>),
     Wrong(String),
 }
 
 /// The queries that a search needs.
-pub const QUESTIONS: [Question; 3] = [Question::Jobs, Question::List, Question::Overview];
+pub const QUESTIONS: [PageQuery; 3] = [PageQuery::Jobs, PageQuery::List, PageQuery::Overview];
 
 /// Finds the page. Waiting and running jobs are found by GitHub's number. `github` is the stack's GitHub; no other host
 /// is called.
@@ -30,8 +30,8 @@ pub const QUESTIONS: [Question; 3] = [Question::Jobs, Question::List, Question::
 pub fn way(text: &str, memory: &Memory, github: &str) -> Way {
     match read(text) {
         Err(wrong) => Way::Wrong(wrong),
-        Ok(Name::Job(key)) => Way::To(Page::Job(key)),
-        Ok(Name::Instance(name)) if name.is_empty() => Way::To(Page::Overview),
+        Ok(Name::Job(key)) => Way::To(UiPage::Job(key)),
+        Ok(Name::Instance(name)) if name.is_empty() => Way::To(UiPage::Overview),
         Ok(Name::Instance(text)) => Way::To(named(text, memory)),
         Ok(Name::Address(address)) => match address.is_at(github) {
             Ok(()) => way_at_github(address, memory),
@@ -42,37 +42,37 @@ pub fn way(text: &str, memory: &Memory, github: &str) -> Way {
 
 /// Finds the page for a text: a pool, a job's number, an instance, or the jobs or machines that
 /// contain it. An instance that ended long ago is in no list, so its name leads to its page.
-fn named(text: String, memory: &Memory) -> Page {
+fn named(text: String, memory: &Memory) -> UiPage {
     let pools = memory.overview().into_iter().flat_map(|all| &all.pools);
     if let Some(pool) = pools.map(|pool| &pool.name).find(|name| name.as_str() == text) {
-        return Page::Pool(pool.clone());
+        return UiPage::Pool(pool.clone());
     }
     if let Some(key) = text.parse().ok().and_then(|number| known(number, memory)) {
-        return Page::Job(key);
+        return UiPage::Job(key);
     }
     let live = memory.list().into_iter().flat_map(|list| &list.instances);
     let is_it = |one: &&InstanceSummary| {
         one.name.as_str() == text || one.machine.as_ref().is_some_and(|id| id.as_str() == text)
     };
     if live.clone().any(|one| is_it(&one)) {
-        return Page::Machine(text);
+        return UiPage::Machine(text);
     }
     let filter = Filter { text: Some(text), ..Filter::default() };
     let jobs = memory.jobs().into_iter();
     let waiting = jobs.clone().flat_map(|list| &list.jobs).map(WaitingJob::words);
     let others = jobs.flat_map(|list| list.unserved.iter().chain(&list.waiting_for_approval));
     if waiting.chain(others.map(UnservedJob::words)).any(|words| filter.has_text(&words)) {
-        return Page::Jobs(filter);
+        return UiPage::Jobs(filter);
     }
     if live.map(InstanceSummary::words).any(|words| filter.has_text(&words)) {
-        return Page::Machines(filter);
+        return UiPage::Machines(filter);
     }
-    Page::Machine(filter.text.unwrap_or_default())
+    UiPage::Machine(filter.text.unwrap_or_default())
 }
 
-fn way_at_github(address: Address, memory: &Memory) -> Way {
+fn way_at_github(address: GitHubUrl, memory: &Memory) -> Way {
     match address.job.map(|job| known(job, memory)) {
-        Some(Some(key)) => Way::To(Page::Job(key)),
+        Some(Some(key)) => Way::To(UiPage::Job(key)),
         Some(None) => {
             let asked = vec![address.api("")];
             Way::Ask(address, asked)
@@ -96,7 +96,7 @@ fn known(number: u64, memory: &Memory) -> Option<JobKey> {
 
 /// Returns the jobs in GitHub's answers, with their names.
 #[must_use]
-pub fn jobs(address: &Address, answers: &[Value]) -> Vec<(JobKey, String)> {
+pub fn jobs(address: &GitHubUrl, answers: &[Value]) -> Vec<(JobKey, String)> {
     let number = |at: &str| answers.first().and_then(|answer| answer.pointer(at)?.as_u64());
     if let Some(job) = address.job {
         let key = number("/id").map(|repository| JobKey { repository, job });
@@ -129,8 +129,8 @@ pub fn lost(why: &str, about: &About) -> String {
 
 /// Returns the message for what GitHub does not show.
 #[must_use]
-pub fn hidden(address: &Address) -> String {
-    let Address { host, repository, .. } = address;
+pub fn hidden(address: &GitHubUrl) -> String {
+    let GitHubUrl { host, repository, .. } = address;
     format!(
         "No waiting or running job has that address, and {host} does not show {repository} to you. \
         With a token that can read it: GH_TOKEN=$(gh auth token) muster ui"

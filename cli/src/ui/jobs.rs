@@ -7,9 +7,9 @@ use muster_domain::instance::RunnerState;
 use muster_domain::launch::verdict::WaitReason;
 use muster_domain::time::{Seconds, Time};
 
-use super::find::{Found, pager, search};
+use super::find::{PageRows, pager, search};
 use super::memory::Memory;
-use super::page::{Filter, Page};
+use super::page::{Filter, UiPage};
 use super::parts::{job, machine, none, pool};
 use super::text::Said;
 use crate::views::instances;
@@ -54,8 +54,8 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
     let mut pools: Vec<&str> = rows.iter().filter_map(|row| Some(row.pool?.as_str())).collect();
     pools.sort_unstable();
     pools.dedup();
-    let page = |filter| Page::Jobs(filter).address();
-    let found = Found::of(rows.iter().filter(fits), filter);
+    let page = |filter| UiPage::Jobs(filter).address();
+    let found = PageRows::of(rows.iter().filter(fits), filter);
     Some(html! {
         (search(filter, &kinds, &pools, &page))
         (table(&found))
@@ -124,7 +124,7 @@ impl JobRow<'_> {
     }
 }
 
-pub(super) fn table(found: &Found<'_, JobRow<'_>>) -> Markup {
+pub(super) fn table(found: &PageRows<'_, JobRow<'_>>) -> Markup {
     if found.rows.is_empty() {
         return html! { p.empty { "No jobs match. Jobs appear here when GitHub reports them." } };
     }

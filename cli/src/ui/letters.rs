@@ -5,12 +5,12 @@ use muster_domain::time::Time;
 
 use super::frame::About;
 use super::memory::Memory;
-use super::page::Page;
+use super::page::UiPage;
 use super::parts::none;
 use super::text::{Said, moment};
 use crate::args::Dead;
 use crate::orders::Order;
-use crate::views::dead_letters::{Message, Queue};
+use crate::views::dead_letters::{DeadLetter, DeadLetterQueue};
 
 /// Renders all queues.
 pub(super) fn all(memory: &Memory, about: &About) -> Option<Markup> {
@@ -23,7 +23,7 @@ pub(super) fn all(memory: &Memory, about: &About) -> Option<Markup> {
                 th scope="col" { "Queue" } th.number scope="col" { "Messages" } th scope="col" { "Contents" } th scope="col" { "Action" }
             } }
             tbody { @for queue in queues { tr {
-                th scope="row" { a href=(Page::DeadLetters(Some(queue.queue)).address()) { (queue.name()) } }
+                th scope="row" { a href=(UiPage::DeadLetters(Some(queue.queue)).address()) { (queue.name()) } }
                 td.number data-label="Messages" { (messages(queue)) }
                 td.free data-label="Contents" { (queue.what()) }
                 td data-label="Action" { @if has_way(queue, about) { a href=(redrive(queue)) { "Redrive…" } } @else { (none()) } }
@@ -34,15 +34,15 @@ pub(super) fn all(memory: &Memory, about: &About) -> Option<Markup> {
 }
 
 /// Renders the approximate number of messages, and how many are being read.
-fn messages(queue: &Queue) -> Markup {
+fn messages(queue: &DeadLetterQueue) -> Markup {
     html! { (queue.messages) @if queue.hidden > 0 { " (" (queue.hidden) " being read)" } }
 }
 
-fn has_way(queue: &Queue, about: &About) -> bool {
+fn has_way(queue: &DeadLetterQueue, about: &About) -> bool {
     queue.messages > 0 && !about.is_read_only
 }
 
-fn redrive(queue: &Queue) -> String {
+fn redrive(queue: &DeadLetterQueue) -> String {
     Order::Redrive { queue: queue.queue }.confirmed_at()
 }
 
@@ -59,11 +59,11 @@ pub(super) fn one(name: Dead, memory: &Memory, about: &About, now: Time) -> Opti
             p.quiet { (shown.len()) " of about " (queue.messages) " are shown." }
         }
         p.quiet { "Showing messages does not remove them. As a command: " code { "muster dead-letters " (queue.name()) " --show" } }
-        p { a href=(Page::DeadLetters(None).address()) { "All queues" } }
+        p { a href=(UiPage::DeadLetters(None).address()) { "All queues" } }
     })
 }
 
-fn table(shown: &[Message], now: Time) -> Markup {
+fn table(shown: &[DeadLetter], now: Time) -> Markup {
     html! {
         table {
             thead { tr { th scope="col" { "Sent" } th scope="col" { "Message" } } }

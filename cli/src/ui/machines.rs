@@ -5,9 +5,9 @@ use muster_api::answers::{InstanceSummary, OrphanStatus};
 use muster_domain::instance::{RunnerState, State};
 use muster_domain::time::Time;
 
-use super::find::{Found, pager, search};
+use super::find::{PageRows, pager, search};
 use super::memory::Memory;
-use super::page::{Filter, ORPHAN, Page};
+use super::page::{Filter, ORPHAN, UiPage};
 use super::parts::{Tone, job, machine, none, pool, state, word};
 use super::text::{Said, ago, number};
 use crate::page::Text;
@@ -56,13 +56,13 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
         kinds.into_iter().chain([(ORPHAN, "Orphans", status.map(|_| orphans.len()))]).collect();
     let mut pools: Vec<&str> = list.instances.iter().map(|one| one.pool.as_str()).collect();
     pools.dedup();
-    let page = |filter| Page::Machines(filter).address();
+    let page = |filter| UiPage::Machines(filter).address();
     Some(html! {
         (search(filter, &kinds, &pools, &page))
         @if kind == ORPHAN {
             (ledger(orphans, now))
         } @else {
-            @let found = Found::of(list.instances.iter().filter(fits), filter);
+            @let found = PageRows::of(list.instances.iter().filter(fits), filter);
             (table(&found, now))
             (pager(&found, filter, &page))
             @if list.more.more { p.quiet { "The stack has more machines than are shown here." } }
@@ -73,7 +73,7 @@ pub(super) fn body(filter: &Filter, memory: &Memory, now: Time) -> Option<Markup
     })
 }
 
-fn table(found: &Found<'_, InstanceSummary>, now: Time) -> Markup {
+fn table(found: &PageRows<'_, InstanceSummary>, now: Time) -> Markup {
     if found.rows.is_empty() {
         return html! { p.empty { "No machines match. Live machines appear here from their plan to their deletion." } };
     }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::args::Dead;
 use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
-use crate::views::dead_letters::{Letters, Queue};
+use crate::views::dead_letters::{DeadLetterQueue, Letters};
 
 /// Maximum number of rows that a list page reads.
 const ROWS: u32 = 20_000;
@@ -32,7 +32,7 @@ pub const DAY: Seconds = Seconds(86_400);
 
 /// A query that a page needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Question {
+pub enum PageQuery {
     Overview,
     Status,
     List,
@@ -58,7 +58,7 @@ pub enum Question {
 
 /// A query in the form in which it is sent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub enum QueryRequest {
     Function(Value),
     /// To the function, page by page.
     Pages(Pages),
@@ -80,13 +80,13 @@ const OLD: u32 = 3;
 /// Maximum number of days for which the function has hourly waits.
 const HOURLY: u32 = 3;
 
-impl Question {
+impl PageQuery {
     /// Returns the query in the form in which it is sent.
     #[must_use]
-    pub fn asked(&self, now: Time) -> Asked {
+    pub fn asked(&self, now: Time) -> QueryRequest {
         let request = match self {
-            Self::DeadLetters => return Asked::Queues(None),
-            Self::Letters(queue) => return Asked::Queues(Some(*queue)),
+            Self::DeadLetters => return QueryRequest::Queues(None),
+            Self::Letters(queue) => return QueryRequest::Queues(Some(*queue)),
             Self::Overview => Request::Overview,
             Self::GitHub => Request::Github(GithubRequest::default()),
             Self::Status => Request::Status { github: false },
@@ -120,7 +120,7 @@ impl Question {
                 ..WaitsRequest::default()
             }),
         };
-        Asked::Function(json!(request))
+        QueryRequest::Function(json!(request))
     }
 
     /// Returns the refresh interval while a page that needs it is open.
@@ -140,30 +140,30 @@ impl Question {
     }
 
     /// Parses its answer.
-    fn told(&self, answer: Value) -> Result<Told, Failure> {
+    fn told(&self, answer: Value) -> Result<QueryAnswer, Failure> {
         Ok(match self {
-            Self::Overview => Told::Overview(Box::new(parsed("overview", answer)?)),
-            Self::Costs(..) => Told::Costs(Box::new(parsed("costs", answer)?)),
-            Self::Waits(_) => Told::Waits(Box::new(parsed("waits", answer)?)),
-            Self::Status => Told::Status(Box::new(parsed("status", answer)?)),
-            Self::List => Told::List(parsed("list", answer)?),
-            Self::Show(_) => Told::Show(Box::new(parsed("show", answer)?)),
-            Self::Jobs => Told::Jobs(parsed("jobs", answer)?),
-            Self::Explain(_) => Told::Explain(Box::new(parsed("explain", answer)?)),
-            Self::Pools => Told::Pools(parsed("pools", answer)?),
-            Self::History => Told::History(parsed("pools", answer)?),
-            Self::Phases(_) => Told::Phases(parsed("phases", answer)?),
-            Self::Audit(_) => Told::Audit(parsed("audit", answer)?),
-            Self::GitHub => Told::GitHub(Box::new(parsed("github", answer)?)),
-            Self::DeadLetters => Told::DeadLetters(parsed("dead letters", answer)?),
-            Self::Letters(_) => Told::Letters(parsed("dead letters", answer)?),
+            Self::Overview => QueryAnswer::Overview(Box::new(parsed("overview", answer)?)),
+            Self::Costs(..) => QueryAnswer::Costs(Box::new(parsed("costs", answer)?)),
+            Self::Waits(_) => QueryAnswer::Waits(Box::new(parsed("waits", answer)?)),
+            Self::Status => QueryAnswer::Status(Box::new(parsed("status", answer)?)),
+            Self::List => QueryAnswer::List(parsed("list", answer)?),
+            Self::Show(_) => QueryAnswer::Show(Box::new(parsed("show", answer)?)),
+            Self::Jobs => QueryAnswer::Jobs(parsed("jobs", answer)?),
+            Self::Explain(_) => QueryAnswer::Explain(Box::new(parsed("explain", answer)?)),
+            Self::Pools => QueryAnswer::Pools(parsed("pools", answer)?),
+            Self::History => QueryAnswer::History(parsed("pools", answer)?),
+            Self::Phases(_) => QueryAnswer::Phases(parsed("phases", answer)?),
+            Self::Audit(_) => QueryAnswer::Audit(parsed("audit", answer)?),
+            Self::GitHub => QueryAnswer::GitHub(Box::new(parsed("github", answer)?)),
+            Self::DeadLetters => QueryAnswer::DeadLetters(parsed("dead letters", answer)?),
+            Self::Letters(_) => QueryAnswer::Letters(parsed("dead letters", answer)?),
         })
     }
 }
 
 /// Returns the request for a list with all its pages.
-fn whole(request: &Request) -> Asked {
-    Asked::Pages(Pages::new(json!(request), Some(ROWS)))
+fn whole(request: &Request) -> QueryRequest {
+    QueryRequest::Pages(Pages::new(json!(request), Some(ROWS)))
 }
 
 /// Returns the start of a day in UTC.
@@ -175,7 +175,7 @@ pub fn day(now: Time, back: u32) -> Time {
 
 /// A parsed answer.
 #[derive(Clone, Debug)]
-enum Told {
+enum QueryAnswer {
     Overview(Box<Overview>),
     Costs(Box<CostsList>),
     Waits(Box<WaitsList>),
@@ -189,14 +189,14 @@ enum Told {
     Phases(PhaseList),
     Audit(AuditList),
     GitHub(Box<ShownGithub>),
-    DeadLetters(Vec<Queue>),
+    DeadLetters(Vec<DeadLetterQueue>),
     Letters(Letters),
 }
 
 /// The cache entry of one query.
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    told: Option<Told>,
+    told: Option<QueryAnswer>,
     /// When the answer arrived.
     at: Option<Time>,
     /// The last failure since then, and when.
@@ -214,7 +214,7 @@ struct Kept {
 /// The cache.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    kept: BTreeMap<Question, Kept>,
+    kept: BTreeMap<PageQuery, Kept>,
     /// The outcome of the last order, the address of the page that shows it, and when it was given.
     outcome: Option<(String, Vec<String>, Time)>,
 }
@@ -222,7 +222,7 @@ pub struct Memory {
 impl Memory {
     /// Returns whether to send the query now: a page needs it, the answer is old enough, and no answer is pending. It
     /// then counts as sent.
-    pub fn is_due(&mut self, question: &Question, now: Time) -> bool {
+    pub fn is_due(&mut self, question: &PageQuery, now: Time) -> bool {
         let kept = self.kept.entry(question.clone()).or_default();
         kept.wanted_at = now;
         let is_old = kept.asked_at.is_none_or(|at| now.is_past(at, question.every()));
@@ -264,8 +264,8 @@ impl Memory {
 
     /// Returns whether a page should wait for one of these.
     #[must_use]
-    pub fn is_wanting(&self, questions: &[Question]) -> bool {
-        let is_known = |question: &Question| {
+    pub fn is_wanting(&self, questions: &[PageQuery]) -> bool {
+        let is_known = |question: &PageQuery| {
             let kept = self.kept.get(question);
             kept.is_some_and(|kept| {
                 kept.stale_since.is_none() && (kept.at.is_some() || kept.failed.is_some())
@@ -275,7 +275,7 @@ impl Memory {
     }
 
     /// Stores the outcome of a query.
-    pub fn learn(&mut self, question: &Question, outcome: Result<Value, Failure>, now: Time) {
+    pub fn learn(&mut self, question: &PageQuery, outcome: Result<Value, Failure>, now: Time) {
         let outcome = outcome.and_then(|answer| question.told(answer));
         let kept = self.kept.entry(question.clone()).or_default();
         kept.is_asked = false;
@@ -293,8 +293,8 @@ impl Memory {
 
     /// Returns when the last of these was answered or failed; `None` until all were.
     #[must_use]
-    pub fn heard(&self, questions: &[Question]) -> Option<Time> {
-        let heard = |question: &Question| {
+    pub fn heard(&self, questions: &[PageQuery]) -> Option<Time> {
+        let heard = |question: &PageQuery| {
             let kept = self.kept.get(question)?;
             kept.at.max(kept.failed.as_ref().map(|(at, _)| *at))
         };
@@ -304,18 +304,18 @@ impl Memory {
 
     /// Returns when it was answered; `None` if it never was.
     #[must_use]
-    pub fn told_at(&self, question: &Question) -> Option<Time> {
+    pub fn told_at(&self, question: &PageQuery) -> Option<Time> {
         self.kept.get(question)?.at
     }
 
     /// Returns the failure of the first of these queries that has one.
     #[must_use]
-    pub fn failed(&self, questions: &[Question]) -> Option<(Time, &Failure)> {
-        let failed = |question: &Question| self.kept.get(question)?.failed.as_ref();
+    pub fn failed(&self, questions: &[PageQuery]) -> Option<(Time, &Failure)> {
+        let failed = |question: &PageQuery| self.kept.get(question)?.failed.as_ref();
         questions.iter().find_map(failed).map(|(at, failure)| (*at, failure))
     }
 
-    fn told(&self, question: &Question) -> Option<&Told> {
+    fn told(&self, question: &PageQuery) -> Option<&QueryAnswer> {
         self.kept.get(question)?.told.as_ref()
     }
 }
@@ -327,7 +327,7 @@ macro_rules! answers {
             #[must_use]
             pub fn $name(&self $(, $argument: $kind)*) -> Option<&$answer> {
                 match self.told(&$question)? {
-                    Told::$told(answer) => Some(answer),
+                    QueryAnswer::$told(answer) => Some(answer),
                     _ => None,
                 }
             })+
@@ -336,19 +336,19 @@ macro_rules! answers {
 }
 
 answers! {
-    overview() -> Overview = Question::Overview, Overview;
-    costs(days: u32, by: &'static str) -> CostsList = Question::Costs(days, by), Costs;
-    waits(days: u32) -> WaitsList = Question::Waits(days), Waits;
-    status() -> StackStatus = Question::Status, Status;
-    list() -> InstanceList = Question::List, List;
-    show(name: &str) -> ShownInstance = Question::Show(name.to_owned()), Show;
-    jobs() -> JobList = Question::Jobs, Jobs;
-    explain(key: JobKey) -> ExplainedJob = Question::Explain(key), Explain;
-    pools() -> ShownPools = Question::Pools, Pools;
-    history() -> PoolsHistory = Question::History, History;
-    phases(pool: &PoolName) -> PhaseList = Question::Phases(pool.clone()), Phases;
-    audit(back: u32) -> AuditList = Question::Audit(back), Audit;
-    github() -> ShownGithub = Question::GitHub, GitHub;
-    dead_letters() -> Vec<Queue> = Question::DeadLetters, DeadLetters;
-    letters(queue: Dead) -> Letters = Question::Letters(queue), Letters;
+    overview() -> Overview = PageQuery::Overview, Overview;
+    costs(days: u32, by: &'static str) -> CostsList = PageQuery::Costs(days, by), Costs;
+    waits(days: u32) -> WaitsList = PageQuery::Waits(days), Waits;
+    status() -> StackStatus = PageQuery::Status, Status;
+    list() -> InstanceList = PageQuery::List, List;
+    show(name: &str) -> ShownInstance = PageQuery::Show(name.to_owned()), Show;
+    jobs() -> JobList = PageQuery::Jobs, Jobs;
+    explain(key: JobKey) -> ExplainedJob = PageQuery::Explain(key), Explain;
+    pools() -> ShownPools = PageQuery::Pools, Pools;
+    history() -> PoolsHistory = PageQuery::History, History;
+    phases(pool: &PoolName) -> PhaseList = PageQuery::Phases(pool.clone()), Phases;
+    audit(back: u32) -> AuditList = PageQuery::Audit(back), Audit;
+    github() -> ShownGithub = PageQuery::GitHub, GitHub;
+    dead_letters() -> Vec<DeadLetterQueue> = PageQuery::DeadLetters, DeadLetters;
+    letters(queue: Dead) -> Letters = PageQuery::Letters(queue), Letters;
 }

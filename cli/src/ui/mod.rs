@@ -35,7 +35,7 @@ use muster_domain::time::Time;
 
 use self::frame::About;
 use self::memory::Memory;
-use self::page::Page;
+use self::page::UiPage;
 
 /// The settings of the server.
 #[derive(Clone, Debug)]
@@ -51,21 +51,21 @@ pub struct Serving {
 
 /// Renders a page.
 #[must_use]
-pub fn render(page: &Page, memory: &Memory, about: &About, now: Time) -> String {
+pub fn render(page: &UiPage, memory: &Memory, about: &About, now: Time) -> String {
     let body = match page {
-        Page::Overview => overview::body(memory, about, now),
-        Page::Machines(filter) => machines::body(filter, memory, now),
-        Page::Machine(name) => machine::body(name, memory, about, now),
-        Page::Jobs(filter) => jobs::body(filter, memory, now)
+        UiPage::Overview => overview::body(memory, about, now),
+        UiPage::Machines(filter) => machines::body(filter, memory, now),
+        UiPage::Machine(name) => machine::body(name, memory, about, now),
+        UiPage::Jobs(filter) => jobs::body(filter, memory, now)
             .map(|list| html! { (adopt::way(about)) (list) (adopt::form(about)) }),
-        Page::Job(key) => job::body(*key, memory, about, now),
-        Page::Pools => pools::body(memory, about, now),
-        Page::Pool(name) => pools::one(name, memory, about, now),
-        Page::Costs { days, by } => costs::body(*days, by, memory),
-        Page::Audit { back } => audit::body(*back, memory, now),
-        Page::GitHub => github::body(memory, about, now),
-        Page::DeadLetters(None) => letters::all(memory, about),
-        Page::DeadLetters(Some(queue)) => letters::one(*queue, memory, about, now),
+        UiPage::Job(key) => job::body(*key, memory, about, now),
+        UiPage::Pools => pools::body(memory, about, now),
+        UiPage::Pool(name) => pools::one(name, memory, about, now),
+        UiPage::Costs { days, by } => costs::body(*days, by, memory),
+        UiPage::Audit { back } => audit::body(*back, memory, now),
+        UiPage::GitHub => github::body(memory, about, now),
+        UiPage::DeadLetters(None) => letters::all(memory, about),
+        UiPage::DeadLetters(Some(queue)) => letters::one(*queue, memory, about, now),
     };
     frame::page(page, body.as_ref(), memory, about, now)
 }

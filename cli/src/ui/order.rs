@@ -4,10 +4,10 @@ use muster_api::To;
 use muster_domain::ids::{Entity, EntityKind};
 
 use super::fields::{Fields, address};
-use super::memory::Question;
-use super::page::{Filter, Page};
+use super::memory::PageQuery;
+use super::page::{Filter, UiPage};
 use crate::args::Dead;
-use crate::orders::{DeleteFlags, Hook, Lookup, Order, Switched};
+use crate::orders::{DeleteFlags, HookAction, Lookup, Order, Switched};
 
 impl Order {
     /// Parses an order from its action and the fields of a query or form.
@@ -36,7 +36,7 @@ impl Order {
             "redrive" => Some(Self::Redrive { queue: Dead::read(fields.get("queue")?)? }),
             "hook" => {
                 let what = fields.get("what")?;
-                Hook::ALL.into_iter().find(|hook| hook.as_str() == what).map(Self::Hook)
+                HookAction::ALL.into_iter().find(|hook| hook.as_str() == what).map(Self::Hook)
             }
             "adopt" => {
                 let repository: Entity = fields.get("repository")?.trim().parse().ok()?;
@@ -118,20 +118,20 @@ impl Order {
 
     /// Returns the page where its effect is visible, which also offers it.
     #[must_use]
-    pub fn shown_at(&self) -> Page {
+    pub fn shown_at(&self) -> UiPage {
         match self {
             Self::Switch { what, .. } => match what.as_slice() {
-                [Switched::Pool(name)] => Page::Pool(name.clone()),
-                _ => Page::Overview,
+                [Switched::Pool(name)] => UiPage::Pool(name.clone()),
+                _ => UiPage::Overview,
             },
-            Self::Delete { name, .. } => Page::Machine(name.to_string()),
-            Self::Canary { pool: Some(pool), .. } => Page::Pool(pool.clone()),
+            Self::Delete { name, .. } => UiPage::Machine(name.to_string()),
+            Self::Canary { pool: Some(pool), .. } => UiPage::Pool(pool.clone()),
             Self::Apply { .. } | Self::Restore { .. } | Self::Canary { pool: None, .. } => {
-                Page::Pools
+                UiPage::Pools
             }
-            Self::Redrive { .. } => Page::DeadLetters(None),
-            Self::Adopt { .. } => Page::Jobs(Filter::default()),
-            Self::Hook(_) => Page::GitHub,
+            Self::Redrive { .. } => UiPage::DeadLetters(None),
+            Self::Adopt { .. } => UiPage::Jobs(Filter::default()),
+            Self::Hook(_) => UiPage::GitHub,
         }
     }
 }
@@ -139,12 +139,12 @@ impl Order {
 impl Lookup {
     /// Returns it as a query of the pages.
     #[must_use]
-    pub fn question(&self) -> Question {
+    pub fn question(&self) -> PageQuery {
         match self {
-            Self::Overview => Question::Overview,
-            Self::Instance(name) => Question::Show(name.to_string()),
-            Self::DeadLetters => Question::DeadLetters,
-            Self::Github => Question::GitHub,
+            Self::Overview => PageQuery::Overview,
+            Self::Instance(name) => PageQuery::Show(name.to_string()),
+            Self::DeadLetters => PageQuery::DeadLetters,
+            Self::Github => PageQuery::GitHub,
         }
     }
 }

@@ -7,7 +7,7 @@ use muster_domain::time::{Seconds, Time};
 
 use super::frame::About;
 use super::memory::Memory;
-use super::page::{Filter, Page};
+use super::page::{Filter, UiPage};
 use super::parts::{Tile, none, pool, room, tiles};
 use super::text::{Said, number};
 use super::{findings, waits};
@@ -38,12 +38,13 @@ pub(super) fn sums(told: &Overview) -> Markup {
     let (free, ending) = (sum(|pool| pool.groups.free), sum(|pool| pool.groups.ending));
     let late = pools.iter().filter(|pool| pool.late_end.is_some()).count();
     let jobs =
-        |state: &str| Page::Jobs(Filter { state: Some(state.to_owned()), ..Filter::default() });
-    let machines =
-        |state: &str| Page::Machines(Filter { state: Some(state.to_owned()), ..Filter::default() });
+        |state: &str| UiPage::Jobs(Filter { state: Some(state.to_owned()), ..Filter::default() });
+    let machines = |state: &str| {
+        UiPage::Machines(Filter { state: Some(state.to_owned()), ..Filter::default() })
+    };
     let late =
         if late == 0 { "none overdue".to_owned() } else { format!("overdue in {late} pools") };
-    let tile = |name, figure, note, target: Page| Tile {
+    let tile = |name, figure, note, target: UiPage| Tile {
         name,
         figure: number(figure),
         note,
@@ -58,7 +59,7 @@ pub(super) fn sums(told: &Overview) -> Markup {
                 "Machines",
                 live,
                 format!("of {}", number(max)),
-                Page::Machines(Filter::default()),
+                UiPage::Machines(Filter::default()),
             ),
             tile(
                 "Running or assigned a job",

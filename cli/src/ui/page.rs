@@ -3,7 +3,7 @@
 use muster_domain::ids::{JobKey, PoolName};
 
 use super::fields::{Fields, address, name, part};
-use super::memory::{BY, Question};
+use super::memory::{BY, PageQuery};
 use super::text::shown;
 use crate::args::Dead;
 
@@ -15,7 +15,7 @@ const MAX_DAYS: u32 = 365;
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Page {
+pub enum UiPage {
     Overview,
     Machines(Filter),
     Machine(String),
@@ -50,7 +50,7 @@ pub struct Filter {
     pub from: usize,
 }
 
-impl Page {
+impl UiPage {
     /// Parses an address.
     #[must_use]
     pub fn read(path: &str, fields: &Fields) -> Option<Self> {
@@ -115,25 +115,25 @@ impl Page {
 
     /// Returns the queries that it needs.
     #[must_use]
-    pub fn questions(&self) -> Vec<Question> {
+    pub fn questions(&self) -> Vec<PageQuery> {
         match self {
-            Self::Overview => vec![Question::Overview, Question::Waits(2)],
+            Self::Overview => vec![PageQuery::Overview, PageQuery::Waits(2)],
             Self::Machines(filter) if filter.state.as_deref() == Some(ORPHAN) => {
-                vec![Question::List, Question::Status]
+                vec![PageQuery::List, PageQuery::Status]
             }
-            Self::Machines(_) => vec![Question::List],
-            Self::Machine(name) => vec![Question::Show(name.clone())],
-            Self::Jobs(_) => vec![Question::Jobs, Question::List],
-            Self::Job(key) => vec![Question::Explain(*key)],
-            Self::Pools => vec![Question::Overview, Question::Pools, Question::History],
+            Self::Machines(_) => vec![PageQuery::List],
+            Self::Machine(name) => vec![PageQuery::Show(name.clone())],
+            Self::Jobs(_) => vec![PageQuery::Jobs, PageQuery::List],
+            Self::Job(key) => vec![PageQuery::Explain(*key)],
+            Self::Pools => vec![PageQuery::Overview, PageQuery::Pools, PageQuery::History],
             Self::Pool(name) => {
-                vec![Question::Status, Question::Pools, Question::Phases(name.clone())]
+                vec![PageQuery::Status, PageQuery::Pools, PageQuery::Phases(name.clone())]
             }
-            Self::Costs { days, by } => vec![Question::Costs(*days, by)],
-            Self::Audit { back } => vec![Question::Audit(*back)],
-            Self::GitHub => vec![Question::GitHub],
-            Self::DeadLetters(None) => vec![Question::DeadLetters],
-            Self::DeadLetters(Some(queue)) => vec![Question::Letters(*queue)],
+            Self::Costs { days, by } => vec![PageQuery::Costs(*days, by)],
+            Self::Audit { back } => vec![PageQuery::Audit(*back)],
+            Self::GitHub => vec![PageQuery::GitHub],
+            Self::DeadLetters(None) => vec![PageQuery::DeadLetters],
+            Self::DeadLetters(Some(queue)) => vec![PageQuery::Letters(*queue)],
         }
     }
 }

@@ -7,7 +7,7 @@ use muster_domain::instance::State;
 use muster_domain::time::Time;
 
 use super::fields::part;
-use super::page::Page;
+use super::page::UiPage;
 use super::text::{Said, moment, number};
 
 /// The tone of a word. The text conveys the same without colour.
@@ -56,12 +56,12 @@ pub(super) fn machine(name: &str) -> Markup {
 
 /// A link to a pool.
 pub(super) fn pool(name: &PoolName) -> Markup {
-    html! { a href=(Page::Pool(name.clone()).address()) { (Said(name.as_str())) } }
+    html! { a href=(UiPage::Pool(name.clone()).address()) { (Said(name.as_str())) } }
 }
 
 /// A link to a job.
 pub(super) fn job(key: JobKey, text: &str) -> Markup {
-    html! { a href=(Page::Job(key).address()) { (Said(text)) } }
+    html! { a href=(UiPage::Job(key).address()) { (Said(text)) } }
 }
 
 /// The placeholder for a missing value.

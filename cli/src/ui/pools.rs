@@ -11,7 +11,7 @@ use muster_domain::time::Time;
 use super::frame::About;
 use super::memory::Memory;
 use super::overview;
-use super::page::{Filter, Page};
+use super::page::{Filter, UiPage};
 use super::parts::{none, room};
 use super::text::{Said, moment};
 use crate::orders::{Order, Switched};
@@ -174,10 +174,10 @@ fn facts(pool: &PoolStatus, now: Time) -> Markup {
         dl.facts {
             dt { "Labels" } dd { ul.plain { @for row in pool.labels.iter() { li { (Said(&labels(row))) } } } }
             dt { "Waiting jobs" } dd {
-                a href=(Page::Jobs(of(Filter::default())).address()) { (pool.waiting_jobs) }
+                a href=(UiPage::Jobs(of(Filter::default())).address()) { (pool.waiting_jobs) }
                 @if let Some(age) = pool.oldest_waiting_job_seconds { ", the oldest for " (span(age)) }
             }
-            dt { "Machines" } dd { a href=(Page::Machines(of(Filter::default())).address()) { (pool.live) } ", " (pool.groups.ending) " of them ending" }
+            dt { "Machines" } dd { a href=(UiPage::Machines(of(Filter::default())).address()) { (pool.live) } ", " (pool.groups.ending) " of them ending" }
             dt { "Kept idle" } dd { (pool.min_idle) }
             dt { "Priority" } dd { (pool.priority) }
             @if let Some(entity) = &pool.entity { dt { "Registered at" } dd { (Said(&entity.to_string())) } }

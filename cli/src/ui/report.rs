@@ -4,15 +4,15 @@ use maud::html;
 use muster_domain::time::Time;
 
 use super::frame::{About, alone};
-use super::memory::{Memory, Question};
+use super::memory::{Memory, PageQuery};
 use super::text::Said;
 use super::{costs, findings, overview, waits};
 use crate::words::minute;
 
 /// Returns the queries for this number of days.
 #[must_use]
-pub fn questions(days: u32) -> Vec<Question> {
-    vec![Question::Overview, Question::Costs(days, "repository")]
+pub fn questions(days: u32) -> Vec<PageQuery> {
+    vec![PageQuery::Overview, PageQuery::Costs(days, "repository")]
 }
 
 /// Renders the page.

@@ -4,7 +4,7 @@ use muster_domain::time::Time;
 
 use crate::alarms::{Alarm, AlarmState};
 use crate::handbook;
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::{clock, span};
 
 const COLUMNS: [Column; 4] =
@@ -14,7 +14,7 @@ const COLUMNS: [Column; 4] =
 /// quiet ones.
 #[must_use]
 pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let mut all: Vec<&Alarm> = all.iter().collect();
     all.sort_by(|a, b| (a.state, &a.name).cmp(&(b.state, &b.name)));
     let is_listed = |alarm: &&&Alarm| page.is_piped() || alarm.state != AlarmState::Quiet;
@@ -22,7 +22,7 @@ pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
     if !listed.is_empty() {
         let rows = listed.iter().map(|alarm| {
             vec![
-                Text::new(&alarm.name, Look::Strong),
+                Text::new(&alarm.name, TextStyle::Strong),
                 state(alarm.state),
                 alarm.since.map_or_else(Text::none, |at| clock(at, now).into()),
                 Text::from(&alarm.what),
@@ -38,7 +38,7 @@ pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
         .filter_map(|alarm| {
             let first = handbook::first(&alarm.name, stack)?;
             let said = format!("{}: {first}  muster alarms {}", alarm.name, alarm.name);
-            Some((Text::new("!", Look::Bad), Text::from(said)))
+            Some((Text::new("!", TextStyle::Bad), Text::from(said)))
         })
         .collect();
     if !asks.is_empty() {
@@ -49,7 +49,10 @@ pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
     let quiet: Vec<&str> = quiet.map(|alarm| alarm.name.as_str()).collect();
     if !quiet.is_empty() {
         page.gap();
-        page.marked([(Text::new("✓", Look::Good), format!("quiet: {}", quiet.join(", ")).into())]);
+        page.marked([(
+            Text::new("✓", TextStyle::Good),
+            format!("quiet: {}", quiet.join(", ")).into(),
+        )]);
     }
     page.into_text()
 }
@@ -57,18 +60,18 @@ pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
 /// Renders one alarm with its whole page.
 #[must_use]
 pub fn one(alarm: &Alarm, asks: &[String], now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let since =
         alarm.since.map(|at| format!(" since {} ({})", clock(at, now), span(now.since(at))));
     page.line([
-        Text::new(&alarm.name, Look::Strong),
+        Text::new(&alarm.name, TextStyle::Strong),
         Text::from("  "),
         state(alarm.state),
         Text::from(since.unwrap_or_default()),
     ]);
     page.marked([(Text::from(""), Text::from(&alarm.what))]);
     if !alarm.reason.is_empty() {
-        page.marked([(Text::from(""), Text::new(&alarm.reason, Look::Dim))]);
+        page.marked([(Text::from(""), Text::new(&alarm.reason, TextStyle::Dim))]);
     }
     let mut was_row = false;
     for part in asks {
@@ -87,8 +90,8 @@ pub fn one(alarm: &Alarm, asks: &[String], now: Time, screen: Screen) -> String 
 
 fn state(state: AlarmState) -> Text {
     match state {
-        AlarmState::Red => Text::new("red", Look::Bad),
-        AlarmState::NoData => Text::new("no data", Look::Dim),
-        AlarmState::Quiet => Text::new("quiet", Look::Good),
+        AlarmState::Red => Text::new("red", TextStyle::Bad),
+        AlarmState::NoData => Text::new("no data", TextStyle::Dim),
+        AlarmState::Quiet => Text::new("quiet", TextStyle::Good),
     }
 }

@@ -8,11 +8,11 @@ use muster_domain::time::Time;
 use serde_json::{Value, json};
 
 use super::doctor::told;
-use crate::doctor::canary::report::{End, Report, Watched};
-use crate::doctor::canary::settled::Answer;
-use crate::doctor::canary::{Course, Step, StepAt};
+use crate::doctor::canary::report::{CanaryEnd, CanaryReport, Watched};
+use crate::doctor::canary::settled::AssumptionResult;
+use crate::doctor::canary::{Course, MachineStep, StepAt};
 use crate::doctor::{Level, has_errors};
-use crate::page::{Look, Page, Screen, Text};
+use crate::page::{Screen, Text, TextPage, TextStyle};
 use crate::words::{count, span};
 
 /// Describes the launch and warns that it costs money.
@@ -53,22 +53,22 @@ pub fn alone(plan: &OrderedCanary) -> String {
 /// Renders one step.
 #[must_use]
 pub fn step(taken: &StepAt, watched: &Watched, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let after = format!("+{:.1} s", seconds(watched, taken.at));
     let what = said(taken.step, watched);
     if page.is_piped() {
         page.tabs(&[&after, &what]);
     } else {
-        page.line([Text::new(format!("{after:>9}  "), Look::Dim), Text::from(what)]);
+        page.line([Text::new(format!("{after:>9}  "), TextStyle::Dim), Text::from(what)]);
     }
     page.into_text()
 }
 
-fn said(step: Step, watched: &Watched) -> String {
+fn said(step: MachineStep, watched: &Watched) -> String {
     let one = &watched.shown.instance;
     match step {
-        Step::Reached(Phase::Planned) => format!("planned: {}", one.name),
-        Step::Reached(Phase::Launched) => {
+        MachineStep::Reached(Phase::Planned) => format!("planned: {}", one.name),
+        MachineStep::Reached(Phase::Launched) => {
             let id = one.machine().map_or_else(String::new, ToString::to_string);
             let machine = watched.machine.as_ref().filter(|machine| !machine.zone.is_empty());
             match machine {
@@ -80,14 +80,14 @@ fn said(step: Step, watched: &Watched) -> String {
                 None => format!("EC2: {id}"),
             }
         }
-        Step::Reached(Phase::Running) => "running: its kernel started".to_owned(),
-        Step::Reached(Phase::Booted) => "booted: its supervisor started".to_owned(),
-        Step::Reached(Phase::Prepared) => "prepared: its agent is installed".to_owned(),
-        Step::Reached(Phase::Registered) => format!("registered at {}", one.entity),
-        Step::Reached(Phase::Started) => "started: its agent runs".to_owned(),
-        Step::Reached(Phase::Job) => "a job started on it".to_owned(),
-        Step::Online => "GitHub shows it online".to_owned(),
-        Step::Deleted => "deleted".to_owned(),
+        MachineStep::Reached(Phase::Running) => "running: its kernel started".to_owned(),
+        MachineStep::Reached(Phase::Booted) => "booted: its supervisor started".to_owned(),
+        MachineStep::Reached(Phase::Prepared) => "prepared: its agent is installed".to_owned(),
+        MachineStep::Reached(Phase::Registered) => format!("registered at {}", one.entity),
+        MachineStep::Reached(Phase::Started) => "started: its agent runs".to_owned(),
+        MachineStep::Reached(Phase::Job) => "a job started on it".to_owned(),
+        MachineStep::Online => "GitHub shows it online".to_owned(),
+        MachineStep::Deleted => "deleted".to_owned(),
     }
 }
 
@@ -99,12 +99,12 @@ fn seconds(watched: &Watched, at: Time) -> f64 {
 
 /// Renders the result, below the steps.
 #[must_use]
-pub fn page(report: &Report, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+pub fn page(report: &CanaryReport, screen: Screen) -> String {
+    let mut page = TextPage::new(screen);
     page.gap();
     let spans = spans(report);
     if !spans.is_empty() {
-        page.line([Text::new(spans, Look::Dim)]);
+        page.line([Text::new(spans, TextStyle::Dim)]);
     }
     page.marked([summary(report)]);
     let wrongs = report.checks.iter().filter(|one| one.level != Level::Ok);
@@ -116,7 +116,7 @@ pub fn page(report: &Report, screen: Screen) -> String {
             false => "The last lines of its console output:",
         };
         page.line([Text::from(what)]);
-        page.marked(lines.iter().map(|line| (Text::new("|", Look::Dim), Text::from(line))));
+        page.marked(lines.iter().map(|line| (Text::new("|", TextStyle::Dim), Text::from(line))));
     }
     let is_sound = report.evidence.network.iter().all(|one| one.level == Level::Ok);
     if report.course == Course::Mute && is_sound {
@@ -125,13 +125,13 @@ pub fn page(report: &Report, screen: Screen) -> String {
     page.gap();
     page.line([Text::new(
         "What only AWS can confirm (infra/README.md), from this one machine:",
-        Look::Strong,
+        TextStyle::Strong,
     )]);
     page.marked(report.rows.iter().map(|row| {
         let (mark, look) = match row.answer {
-            Answer::Yes => ("✓", Look::Good),
-            Answer::No => ("✗", Look::Bad),
-            Answer::Open => ("–", Look::Dim),
+            AssumptionResult::Yes => ("✓", TextStyle::Good),
+            AssumptionResult::No => ("✗", TextStyle::Bad),
+            AssumptionResult::Open => ("–", TextStyle::Dim),
         };
         (Text::new(mark, look), Text::from(format!("{}: {}", row.what, row.sentence)))
     }));
@@ -139,7 +139,7 @@ pub fn page(report: &Report, screen: Screen) -> String {
 }
 
 /// Returns the time between phases.
-fn spans(report: &Report) -> String {
+fn spans(report: &CanaryReport) -> String {
     let watched = &report.watched;
     let known = watched.shown.instance.phases();
     let parts = known.windows(2).map(|pair| {
@@ -150,30 +150,32 @@ fn spans(report: &Report) -> String {
     parts.collect::<Vec<_>>().join(" · ")
 }
 
-fn summary(report: &Report) -> (Text, Text) {
+fn summary(report: &CanaryReport) -> (Text, Text) {
     let name = &report.watched.shown.instance.name;
     let pool = &report.watched.ordered.pool;
     let is_well = !has_errors(&report.checks);
     let end = match report.end {
-        End::Gone => "It is deleted.".to_owned(),
-        End::Nothing => "No machine was launched, and its record closes on its own.".to_owned(),
-        End::Ordered => format!("Its deletion is taking longer: muster watch {name}"),
-        End::Busy => format!("It keeps running its job: muster watch {name}"),
-        End::Held => format!("Deletes are off; once they are on: muster delete {name}"),
+        CanaryEnd::Gone => "It is deleted.".to_owned(),
+        CanaryEnd::Nothing => {
+            "No machine was launched, and its record closes on its own.".to_owned()
+        }
+        CanaryEnd::Ordered => format!("Its deletion is taking longer: muster watch {name}"),
+        CanaryEnd::Busy => format!("It keeps running its job: muster watch {name}"),
+        CanaryEnd::Held => format!("Deletes are off; once they are on: muster delete {name}"),
     };
     let what = match report.course {
         Course::Taken => format!("A job ran on the machine: pool {pool} works for a real job."),
         _ if is_well => format!("A machine of pool {pool} launches, boots, registers and listens."),
         _ => format!("Machines of pool {pool} fail before they can run a job."),
     };
-    let (mark, look) = if is_well { ("✓", Look::Good) } else { ("✗", Look::Bad) };
+    let (mark, look) = if is_well { ("✓", TextStyle::Good) } else { ("✗", TextStyle::Bad) };
     (Text::new(mark, look), Text::from(format!("{what} {end}")))
 }
 
 /// Returns the result for programs.
 #[must_use]
-pub fn json(report: &Report) -> Value {
-    let Report { watched, course, checks, rows, evidence, end } = report;
+pub fn json(report: &CanaryReport) -> Value {
+    let CanaryReport { watched, course, checks, rows, evidence, end } = report;
     let steps = watched.steps();
     let phases = steps.iter().map(|taken| {
         json!({ "step": taken.step, "at": taken.at, "seconds": seconds(watched, taken.at) })

@@ -5,7 +5,7 @@ use muster_domain::time::Time;
 use muster_domain::usage::{By, Parts, Sum};
 
 use crate::money::{dollars, share, thousands};
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::table::Csv;
 use crate::words::{count, minute};
 
@@ -26,10 +26,10 @@ const fn heading(by: By) -> Column {
 /// Renders the answer to `costs`.
 #[must_use]
 pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let whole = told.all.money.sum();
     if !page.is_piped() {
-        page.line([Text::new(format!("{} to {}", told.from, told.to), Look::Strong)]);
+        page.line([Text::new(format!("{} to {}", told.from, told.to), TextStyle::Strong)]);
         page.gap();
     }
     if told.all.machines == 0 && !page.is_piped() {
@@ -48,7 +48,7 @@ pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
     page.table(&columns, rows);
     if !page.is_piped() {
         page.gap();
-        page.marked(notes(told).into_iter().map(|said| (Text::new("·", Look::Dim), said)));
+        page.marked(notes(told).into_iter().map(|said| (Text::new("·", TextStyle::Dim), said)));
     }
     page.into_text()
 }
@@ -70,7 +70,7 @@ fn row(CostsRow { name, sum }: &CostsRow, of_machines: bool, whole: u64) -> Vec<
     let parts = if of_machines { [money.of_job(), idle, vain] } else { [start, work, end] };
     row.extend(parts.map(|part| Text::from(dollars(part))));
     if sum.unpriced == sum.machines {
-        row.extend([Text::new("no price", Look::Warning), Text::none()]);
+        row.extend([Text::new("no price", TextStyle::Warning), Text::none()]);
         return row;
     }
     row.extend([dollars(money.sum()).into(), share(money.sum(), whole).into()]);
@@ -116,7 +116,7 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
         let machines = count(usize::try_from(machines).unwrap_or(usize::MAX), "machine");
         let said =
             format!("Wasted: {machines} launched for jobs but never ran one: {}.", why.join(", "));
-        notes.push(Text::new(said, Look::Warning));
+        notes.push(Text::new(said, TextStyle::Warning));
     }
     if all.unpriced > 0 {
         let kinds: Vec<&str> = unpriced.keys().map(String::as_str).collect();
@@ -126,7 +126,7 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
             own prices.",
             kinds.join(", ")
         );
-        notes.push(Text::new(said, Look::Warning));
+        notes.push(Text::new(said, TextStyle::Warning));
     }
     if all.spot > 0 {
         let saved = all.on_demand.saturating_sub(all.spot);
@@ -157,10 +157,10 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
             minute(list)
         ),
     };
-    notes.push(Text::new(prices, Look::Dim));
+    notes.push(Text::new(prices, TextStyle::Dim));
     let not_in = "Not included: discounts, public addresses, NAT, data transfer, Muster's own functions and \
         tables.";
-    notes.push(Text::new(not_in, Look::Dim));
+    notes.push(Text::new(not_in, TextStyle::Dim));
     notes
 }
 

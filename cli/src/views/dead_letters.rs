@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::args::Dead;
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::{clock, count};
 
 /// A dead-letter queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queue {
+pub struct DeadLetterQueue {
     pub queue: Dead,
     /// The approximate number of messages.
     pub messages: u64,
@@ -20,7 +20,7 @@ pub struct Queue {
     pub arn: String,
 }
 
-impl Queue {
+impl DeadLetterQueue {
     /// Returns its name on the command line.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -54,7 +54,7 @@ impl Queue {
 
 /// A dead-lettered message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
+pub struct DeadLetter {
     /// When it was first sent.
     pub sent_at: Option<Time>,
     pub body: String,
@@ -63,8 +63,8 @@ pub struct Message {
 /// A queue with the messages that were read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Letters {
-    pub queue: Queue,
-    pub messages: Vec<Message>,
+    pub queue: DeadLetterQueue,
+    pub messages: Vec<DeadLetter>,
 }
 
 const COLUMNS: [Column; 3] =
@@ -72,20 +72,20 @@ const COLUMNS: [Column; 3] =
 
 /// Renders the sizes of the queues.
 #[must_use]
-pub fn list(all: &[Queue], screen: Screen) -> String {
-    let mut page = Page::new(screen);
+pub fn list(all: &[DeadLetterQueue], screen: Screen) -> String {
+    let mut page = TextPage::new(screen);
     let rows = all.iter().map(|queue| {
         let look = match (queue.messages, queue.queue) {
-            (0, _) => Look::Dim,
-            (_, Dead::Jobs) => Look::Bad,
-            (_, Dead::Launches | Dead::Reaps) => Look::Plain,
+            (0, _) => TextStyle::Dim,
+            (_, Dead::Jobs) => TextStyle::Bad,
+            (_, Dead::Launches | Dead::Reaps) => TextStyle::Plain,
         };
         let hidden = match queue.hidden {
             0 => String::new(),
             hidden => format!(" ({hidden} being read)"),
         };
         vec![
-            Text::new(queue.name(), Look::Strong),
+            Text::new(queue.name(), TextStyle::Strong),
             Text::new(format!("{}{hidden}", queue.messages), look),
             Text::from(queue.what()),
         ]
@@ -96,9 +96,9 @@ pub fn list(all: &[Queue], screen: Screen) -> String {
 
 /// Renders the messages of a queue.
 #[must_use]
-pub fn messages(all: &[Message], queue: &Queue, now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
-    let sent = |one: &Message| one.sent_at.map_or_else(String::new, |at| clock(at, now));
+pub fn messages(all: &[DeadLetter], queue: &DeadLetterQueue, now: Time, screen: Screen) -> String {
+    let mut page = TextPage::new(screen);
+    let sent = |one: &DeadLetter| one.sent_at.map_or_else(String::new, |at| clock(at, now));
     if page.is_piped() {
         for one in all {
             page.tabs(&[&sent(one), &one.body]);
@@ -109,20 +109,20 @@ pub fn messages(all: &[Message], queue: &Queue, now: Time, screen: Screen) -> St
         page.line([format!("No messages of {} are visible right now.", queue.name()).into()]);
     }
     for one in all {
-        page.line([Text::new(sent(one), Look::Dim), Text::from("  "), Text::from(&one.body)]);
+        page.line([Text::new(sent(one), TextStyle::Dim), Text::from("  "), Text::from(&one.body)]);
     }
     let shown = all.len() as u64;
     if queue.messages > shown && shown > 0 {
         page.gap();
         let said = format!("{shown} of about {} are shown", queue.messages);
-        page.marked([(Text::new("…", Look::Dim), Text::new(said, Look::Dim))]);
+        page.marked([(Text::new("…", TextStyle::Dim), Text::new(said, TextStyle::Dim))]);
     }
     page.into_text()
 }
 
 /// Returns the result for an empty queue.
 #[must_use]
-pub fn none(queue: &Queue) -> String {
+pub fn none(queue: &DeadLetterQueue) -> String {
     format!("{} has no messages to redrive.", queue.name())
 }
 

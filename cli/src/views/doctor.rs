@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use muster_api::answers::Finding;
 
-use crate::doctor::{Check, Facts, Group, Level};
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::doctor::{Check, CheckGroup, Facts, Level};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::count;
 
 const COLUMNS: [Column; 6] = [
@@ -20,13 +20,13 @@ const COLUMNS: [Column; 6] = [
 /// Renders the whole page.
 #[must_use]
 pub fn page(facts: &Facts, all: &[Check], screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if page.is_piped() {
         page.table(&COLUMNS, all.iter().map(row).collect());
         return page.into_text();
     }
     page.cut([
-        Text::new(&facts.stack, Look::Strong),
+        Text::new(&facts.stack, TextStyle::Strong),
         Text::from(format!("  {}", facts.region)),
         Text::from(facts.account.caller.as_ref().map_or_else(
             |_| String::new(),
@@ -52,8 +52,8 @@ fn is_told(one: &Check) -> bool {
 }
 
 /// Adds a line for each group: its checks with their worst results.
-fn groups(page: &mut Page, all: &[Check]) {
-    let present: BTreeSet<Group> = all.iter().map(|one| one.group).collect();
+fn groups(page: &mut TextPage, all: &[Check]) {
+    let present: BTreeSet<CheckGroup> = all.iter().map(|one| one.group).collect();
     for group in present {
         let mut checks: Vec<(&str, Level)> = Vec::new();
         for one in all.iter().filter(|one| one.group == group) {
@@ -67,10 +67,10 @@ fn groups(page: &mut Page, all: &[Check]) {
 }
 
 /// Adds lines with as many checks as fit on the screen.
-fn lines_of(page: &mut Page, group: Group, checks: &[(&str, Level)]) {
+fn lines_of(page: &mut TextPage, group: CheckGroup, checks: &[(&str, Level)]) {
     const TITLE: usize = 8;
     let most = page.width().map_or(usize::MAX, usize::from);
-    let mut parts = vec![Text::new(format!("{:TITLE$}", group.title()), Look::Strong)];
+    let mut parts = vec![Text::new(format!("{:TITLE$}", group.title()), TextStyle::Strong)];
     let mut used = TITLE;
     for (id, level) in checks {
         let wide = 4 + id.chars().count();
@@ -79,7 +79,7 @@ fn lines_of(page: &mut Page, group: Group, checks: &[(&str, Level)]) {
             used = TITLE;
         }
         used += wide;
-        let name = if *level == Level::Ok { Look::Plain } else { look(*level) };
+        let name = if *level == Level::Ok { TextStyle::Plain } else { look(*level) };
         parts.extend([
             Text::from("  "),
             Text::new(mark(*level), look(*level)),
@@ -89,12 +89,12 @@ fn lines_of(page: &mut Page, group: Group, checks: &[(&str, Level)]) {
     page.line(parts);
 }
 
-pub(super) fn told(page: &mut Page, one: &Check) {
+pub(super) fn told(page: &mut TextPage, one: &Check) {
     let message = one.message().unwrap_or_default();
     let mut rows = vec![(Text::new(mark(one.level), look(one.level)), Text::from(message))];
     let part = |of: fn(&Finding) -> Option<&String>| one.finding.as_ref().and_then(of);
     if let Some(fix) = part(|one| one.fix.as_ref()) {
-        rows.push((Text::new("", Look::Plain), Text::from(format!("→ {fix}"))));
+        rows.push((Text::new("", TextStyle::Plain), Text::from(format!("→ {fix}"))));
     }
     page.marked(rows);
     // A URL must be on one line, or a terminal cannot open it.
@@ -122,7 +122,7 @@ fn sum(all: &[Check]) -> Text {
     let parts: Vec<String> =
         parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, said)| said).collect();
     if parts.is_empty() {
-        return Text::new(format!("{} checks: all is well.", of(Level::Ok)), Look::Good);
+        return Text::new(format!("{} checks: all is well.", of(Level::Ok)), TextStyle::Good);
     }
     let worst = all.iter().map(|one| one.level).max().unwrap_or(Level::Ok);
     Text::new(format!("{}.", parts.join(", ")), look(worst))
@@ -154,12 +154,12 @@ const fn mark(level: Level) -> &'static str {
     }
 }
 
-const fn look(level: Level) -> Look {
+const fn look(level: Level) -> TextStyle {
     match level {
-        Level::Ok => Look::Good,
-        Level::Unknown => Look::Dim,
-        Level::Note => Look::Plain,
-        Level::Warning => Look::Warning,
-        Level::Error => Look::Bad,
+        Level::Ok => TextStyle::Good,
+        Level::Unknown => TextStyle::Dim,
+        Level::Note => TextStyle::Plain,
+        Level::Warning => TextStyle::Warning,
+        Level::Error => TextStyle::Bad,
     }
 }

@@ -7,7 +7,7 @@ use muster_domain::app::Repositories;
 
 use super::told;
 use crate::app::Owner;
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::{count, minute};
 
 /// GitHub's code was sent to the stack, but its answer was lost.
@@ -24,22 +24,22 @@ pub fn named(app: &ShownApp) -> String {
 /// Renders the answer to `github`.
 #[must_use]
 pub fn page(answer: &ShownGithub, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     match &answer.app {
         Some(app) => {
             let (mark, look) = match (answer.lacks.is_empty(), answer.unknown.is_empty()) {
-                (true, true) => ("✓", Look::Good),
-                (false, _) => ("✗", Look::Bad),
-                (true, false) => ("?", Look::Warning),
+                (true, true) => ("✓", TextStyle::Good),
+                (false, _) => ("✗", TextStyle::Bad),
+                (true, false) => ("?", TextStyle::Warning),
             };
             page.line([
-                Text::new("GitHub App ", Look::Strong),
+                Text::new("GitHub App ", TextStyle::Strong),
                 Text::new(mark, look),
                 Text::from(format!(" {}  {}", named(app), app.html_url)),
             ]);
             webhook(&mut page, answer);
         }
-        None => page.line([Text::new("There is no GitHub App yet.", Look::Strong)]),
+        None => page.line([Text::new("There is no GitHub App yet.", TextStyle::Strong)]),
     }
     if !answer.installations.is_empty() {
         page.gap();
@@ -56,23 +56,27 @@ pub fn page(answer: &ShownGithub, screen: Screen) -> String {
 /// Renders the part of the answer about the webhook.
 #[must_use]
 pub fn hook(answer: &ShownGithub, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     webhook(&mut page, answer);
     page.into_text()
 }
 
-fn webhook(page: &mut Page, answer: &ShownGithub) {
-    let heading = Text::new("Webhook    ", Look::Strong);
+fn webhook(page: &mut TextPage, answer: &ShownGithub) {
+    let heading = Text::new("Webhook    ", TextStyle::Strong);
     let (is_ours, said) = hooked(answer);
     let (mark, set) = match is_ours {
-        Some(true) => (Text::new("✓", Look::Good), ""),
-        Some(false) => (Text::new("✗", Look::Bad), ": muster github hook set"),
-        None => (Text::new("?", Look::Warning), ""),
+        Some(true) => (Text::new("✓", TextStyle::Good), ""),
+        Some(false) => (Text::new("✗", TextStyle::Bad), ": muster github hook set"),
+        None => (Text::new("?", TextStyle::Warning), ""),
     };
     page.line([heading, mark, Text::from(format!(" {said}{set}"))]);
     if let Some((is_well, said)) = delivered(&answer.deliveries) {
-        let mark = if is_well { Text::new("✓", Look::Good) } else { Text::new("✗", Look::Bad) };
-        let heading = Text::new("Deliveries ", Look::Strong);
+        let mark = if is_well {
+            Text::new("✓", TextStyle::Good)
+        } else {
+            Text::new("✗", TextStyle::Bad)
+        };
+        let heading = Text::new("Deliveries ", TextStyle::Strong);
         page.line([heading, mark, Text::from(format!(" {said}"))]);
     }
 }
@@ -125,9 +129,9 @@ pub const fn which(repositories: Repositories) -> &'static str {
 fn row(one: &ShownInstallation) -> Vec<Text> {
     let note = one.suspended_at.map(|at| format!("suspended since {}", minute(at)));
     vec![
-        Text::new(&one.account, Look::Strong),
+        Text::new(&one.account, TextStyle::Strong),
         Text::from(which(one.repositories)),
-        note.map_or_else(|| Text::from(""), |note| Text::new(note, Look::Bad)),
+        note.map_or_else(|| Text::from(""), |note| Text::new(note, TextStyle::Bad)),
         Text::from(&one.html_url),
     ]
 }
@@ -137,12 +141,12 @@ pub const WAYS: &str = "muster github create creates one; muster github link ask
      an existing one";
 
 fn wrongs(answer: &ShownGithub) -> Vec<(Text, Text)> {
-    let row = |look: Look, said: &String| (Text::new("!", look), Text::from(said));
+    let row = |look: TextStyle, said: &String| (Text::new("!", look), Text::from(said));
     if answer.app.is_none() && answer.lacks.is_empty() && answer.unknown.is_empty() {
-        return vec![(Text::new("→", Look::Dim), Text::from(WAYS))];
+        return vec![(Text::new("→", TextStyle::Dim), Text::from(WAYS))];
     }
-    let lacks = answer.lacks.iter().map(|lack| row(Look::Bad, lack));
-    lacks.chain(answer.unknown.iter().map(|why| row(Look::Warning, why))).collect()
+    let lacks = answer.lacks.iter().map(|lack| row(TextStyle::Bad, lack));
+    lacks.chain(answer.unknown.iter().map(|why| row(TextStyle::Warning, why))).collect()
 }
 
 /// Returns how to reach the page. Its address contains a secret, so it is printed only if the user

@@ -5,7 +5,7 @@ use muster_domain::instance::{RunnerState, State, Waiting};
 use muster_domain::time::Time;
 
 use super::{audit, more, phases};
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::{clock, count, span};
 
 const COLUMNS: [Column; 11] = [
@@ -38,7 +38,7 @@ const NARROW: [Column; 7] = [
 /// Renders the answer to `list`.
 #[must_use]
 pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if answer.instances.is_empty() && !page.is_piped() {
         page.line(["No live instances.".into()]);
     } else {
@@ -54,7 +54,7 @@ pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
         page.gap();
         let records = count(answer.unreadable.len(), "record");
         let said = format!("{records} of a different release: {}", answer.unreadable.join(", "));
-        page.marked([(Text::new("!", Look::Warning), said.into())]);
+        page.marked([(Text::new("!", TextStyle::Warning), said.into())]);
     }
     page.into_text()
 }
@@ -106,11 +106,11 @@ pub(crate) fn job(one: &InstanceSummary) -> Option<String> {
 
 fn state(state: State) -> Text {
     let look = match state {
-        State::PendingCreate | State::Creating => Look::Dim,
-        State::Running => Look::Plain,
-        State::Error => Look::Bad,
+        State::PendingCreate | State::Creating => TextStyle::Dim,
+        State::Running => TextStyle::Plain,
+        State::Error => TextStyle::Bad,
         State::PendingDelete | State::PendingForceDelete | State::Deleting | State::Deleted => {
-            Look::Warning
+            TextStyle::Warning
         }
     };
     Text::new(state.as_str(), look)
@@ -118,10 +118,10 @@ fn state(state: State) -> Text {
 
 fn runner(state: RunnerState) -> Text {
     let look = match state {
-        RunnerState::Active => Look::Good,
-        RunnerState::Failed => Look::Bad,
-        RunnerState::Pending | RunnerState::Terminated => Look::Dim,
-        RunnerState::Installing | RunnerState::Idle => Look::Plain,
+        RunnerState::Active => TextStyle::Good,
+        RunnerState::Failed => TextStyle::Bad,
+        RunnerState::Pending | RunnerState::Terminated => TextStyle::Dim,
+        RunnerState::Installing | RunnerState::Idle => TextStyle::Plain,
     };
     Text::new(state.as_str(), look)
 }
@@ -131,7 +131,7 @@ pub(crate) fn waits_for(one: &InstanceSummary, now: Time) -> Text {
         return match one.kept_until.filter(|until| one.state == State::Running && *until > now) {
             Some(until) => {
                 let said = format!("inspection of its failed job, until {}", clock(until, now));
-                Text::new(said, Look::Warning)
+                Text::new(said, TextStyle::Warning)
             }
             None => Text::none(),
         };
@@ -147,16 +147,18 @@ pub(crate) fn waits_for(one: &InstanceSummary, now: Time) -> Text {
     Text::new(format!("{}{tries}{next}", waiting.as_str()), look(waiting))
 }
 
-fn look(waiting: &Waiting) -> Look {
+fn look(waiting: &Waiting) -> TextStyle {
     match waiting {
         Waiting::Registering
         | Waiting::JobRunning
         | Waiting::Busy
         | Waiting::SecondRead
         | Waiting::LaunchOpen
-        | Waiting::Absent => Look::Plain,
-        Waiting::RateLimited | Waiting::GithubUnavailable | Waiting::SwitchedOff => Look::Warning,
-        Waiting::Unauthorized | Waiting::Provider => Look::Bad,
+        | Waiting::Absent => TextStyle::Plain,
+        Waiting::RateLimited | Waiting::GithubUnavailable | Waiting::SwitchedOff => {
+            TextStyle::Warning
+        }
+        Waiting::Unauthorized | Waiting::Provider => TextStyle::Bad,
     }
 }
 
@@ -164,13 +166,13 @@ fn look(waiting: &Waiting) -> Look {
 #[must_use]
 pub fn show(answer: &ShownInstance, now: Time, screen: Screen) -> String {
     let one = &answer.instance;
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let machine = one.machine().map(|id| format!("  {id}")).unwrap_or_default();
     let agent = one.runner.agent.map(|agent| format!(", agent {}", agent.version));
     let agent = agent.unwrap_or_default();
     let runner = answer.runner_name.as_ref().map(|name| format!("  runner {name}{agent}"));
     page.line([
-        Text::new(one.name.as_str(), Look::Strong),
+        Text::new(one.name.as_str(), TextStyle::Strong),
         Text::from("  "),
         state(one.state()),
         Text::from(format!("{machine}{}", runner.unwrap_or_default())),
@@ -183,19 +185,21 @@ pub fn show(answer: &ShownInstance, now: Time, screen: Screen) -> String {
             one.launch,
             clock(one.created_at, now)
         ),
-        Look::Dim,
+        TextStyle::Dim,
     )]);
     phases::of_one(&mut page, one);
     page.gap();
     page.marked(one.events.iter().map(|event| {
         let after = span(event.at.since(one.created_at));
-        (Text::new(format!("+{after}"), Look::Dim), Text::from(&*event.what))
+        (Text::new(format!("+{after}"), TextStyle::Dim), Text::from(&*event.what))
     }));
     page.gap();
-    page.marked(answer.explanation.iter().map(|said| (Text::new("·", Look::Dim), said.into())));
+    page.marked(
+        answer.explanation.iter().map(|said| (Text::new("·", TextStyle::Dim), said.into())),
+    );
     if let Some(error) = &one.last_error {
         let said = format!("{} at {}", error, clock(error.at, now));
-        page.marked([(Text::new("!", Look::Bad), said.into())]);
+        page.marked([(Text::new("!", TextStyle::Bad), said.into())]);
     }
     if !answer.audit.is_empty() {
         page.gap();

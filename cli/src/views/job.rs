@@ -8,7 +8,7 @@ use super::lines::{millis, parts};
 use super::sentences;
 use super::status::marked;
 use crate::money::dollars;
-use crate::page::{Page, Screen};
+use crate::page::{Screen, TextPage};
 use crate::words::span;
 
 /// Renders the whole page.
@@ -16,7 +16,7 @@ use crate::words::span;
 pub fn page(told: &ExplainedJob, screen: Screen) -> String {
     let own = told.explanation.iter().cloned();
     let text = sentences(&own.chain(of_line(told)).collect::<Vec<_>>(), screen);
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     page.marked(marked(&told.findings));
     text + &page.into_text()
 }

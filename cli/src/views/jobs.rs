@@ -11,7 +11,7 @@ use muster_domain::text::{sentence, with_clocks};
 use muster_domain::time::Time;
 
 use super::more;
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::{clock, count, span};
 
 /// The columns in a pipe.
@@ -58,14 +58,14 @@ const NAMED: usize = 5;
 /// grouped by what they wait for.
 #[must_use]
 pub fn list(answer: &JobList, now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let JobList { jobs, unserved, waiting_for_approval, more: truncated } = answer;
     if page.is_piped() {
         let mut rows: Vec<_> = jobs.iter().map(|job| row(job, now)).collect();
         rows.extend(unserved.iter().chain(waiting_for_approval).map(row_of_another));
         page.table(&COLUMNS, rows);
     } else {
-        page.wrapped(Text::new(summary(answer), Look::Strong));
+        page.wrapped(Text::new(summary(answer), TextStyle::Strong));
         others(&mut page, "No pool serves these", NO_POOL, unserved);
         waiting(&mut page, jobs, now);
         let headline = "Waiting for an approval at GitHub";
@@ -112,7 +112,7 @@ fn summary(answer: &JobList) -> String {
 #[must_use]
 pub fn adopted(answer: &AdoptedJobs, now: Time, screen: Screen) -> String {
     let AdoptedJobs { taken_in, unserved, .. } = answer;
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if !page.is_piped() {
         page.line([taken_in_all(answer).into()]);
     }
@@ -149,7 +149,7 @@ pub fn taken_in_all(answer: &AdoptedJobs) -> String {
 }
 
 /// Adds waiting jobs by what they wait for: first what prevents a launch, then the largest group.
-fn waiting(page: &mut Page, jobs: &[WaitingJob], now: Time) {
+fn waiting(page: &mut TextPage, jobs: &[WaitingJob], now: Time) {
     let (claimed, others): (Vec<&WaitingJob>, Vec<_>) =
         jobs.iter().partition(|job| job.claim.is_some());
     let mut groups: BTreeMap<(bool, String), Vec<&WaitingJob>> = BTreeMap::new();
@@ -159,7 +159,7 @@ fn waiting(page: &mut Page, jobs: &[WaitingJob], now: Time) {
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((is_plain, _), jobs)| (*is_plain, Reverse(jobs.len())));
     for ((is_plain, reason), jobs) in groups {
-        let look = if is_plain { Look::Plain } else { Look::Warning };
+        let look = if is_plain { TextStyle::Plain } else { TextStyle::Warning };
         let next = next_check(jobs.iter().filter_map(|job| job.until).min(), now);
         let row = |job: &&WaitingJob| cells(job, named(job.pool.as_ref()));
         let headline = format!("{}{next}", with_clocks(&reason, now));
@@ -168,12 +168,18 @@ fn waiting(page: &mut Page, jobs: &[WaitingJob], now: Time) {
     if !claimed.is_empty() {
         let row = |job: &&WaitingJob| cells(job, named(job.claim.as_ref()));
         let rows = claimed.iter().map(row).collect();
-        section(page, "Assigned to an instance", Look::Plain, &CLAIMED, rows);
+        section(page, "Assigned to an instance", TextStyle::Plain, &CLAIMED, rows);
     }
 }
 
 /// Adds a table below a heading with the number of its jobs.
-fn section(page: &mut Page, headline: &str, look: Look, columns: &[Column], rows: Vec<Vec<Text>>) {
+fn section(
+    page: &mut TextPage,
+    headline: &str,
+    look: TextStyle,
+    columns: &[Column],
+    rows: Vec<Vec<Text>>,
+) {
     page.gap();
     let headline = format!("{} {}", sentence(headline), count(rows.len(), "job"));
     page.wrapped(Text::new(headline, look));
@@ -183,7 +189,7 @@ fn section(page: &mut Page, headline: &str, look: Look, columns: &[Column], rows
 fn cells(job: &WaitingJob, owner: Text) -> Vec<Text> {
     vec![
         Text::from(format!("{} {}", job.repository, job.name)),
-        Text::new(job.job.to_string(), Look::Dim),
+        Text::new(job.job.to_string(), TextStyle::Dim),
         Text::from(labels(&job.labels)),
         owner,
         Text::from(span(job.age_seconds)),
@@ -206,7 +212,7 @@ fn reason(job: &WaitingJob) -> String {
 fn row(job: &WaitingJob, now: Time) -> Vec<Text> {
     vec![
         Text::from(format!("{} {}", job.repository, job.name)),
-        Text::new(job.job.to_string(), Look::Dim),
+        Text::new(job.job.to_string(), TextStyle::Dim),
         Text::from(labels(&job.labels)),
         named(job.pool.as_ref()),
         Text::from(span(job.age_seconds)),
@@ -225,7 +231,7 @@ fn row_of_another(job: &UnservedJob) -> Vec<Text> {
 }
 
 /// Adds a list of jobs without launches, below a heading, which already says `known` of their reasons.
-fn others(page: &mut Page, headline: &str, known: &str, jobs: &[UnservedJob]) {
+fn others(page: &mut TextPage, headline: &str, known: &str, jobs: &[UnservedJob]) {
     if jobs.is_empty() {
         return;
     }
@@ -243,13 +249,13 @@ fn others(page: &mut Page, headline: &str, known: &str, jobs: &[UnservedJob]) {
         true => &UNSERVED[..UNSERVED.len() - 1],
         false => &UNSERVED,
     };
-    section(page, headline, Look::Warning, columns, jobs.iter().map(row).collect());
+    section(page, headline, TextStyle::Warning, columns, jobs.iter().map(row).collect());
 }
 
 fn other(job: &UnservedJob) -> Vec<Text> {
     vec![
         Text::from(format!("{} {}", job.repository, job.name)),
-        Text::new(job.job.to_string(), Look::Dim),
+        Text::new(job.job.to_string(), TextStyle::Dim),
         Text::from(labels(&job.labels)),
         Text::from(span(job.age_seconds)),
         Text::from(&job.reason),

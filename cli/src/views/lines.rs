@@ -6,7 +6,7 @@ use muster_domain::usage::{Kind, Line, WaitsFor};
 
 use super::waits::words;
 use crate::money::{dollars, exact};
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::table::Csv;
 use crate::words::clock;
 
@@ -24,7 +24,7 @@ const COLUMNS: [Column; 8] = [
 /// Renders the lines, newest first.
 #[must_use]
 pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if lines.is_empty() && !page.is_piped() {
         page.line(["No machines or jobs ended in this period.".into()]);
         return page.into_text();
@@ -55,7 +55,7 @@ fn row(line: &Line, now: Time) -> Vec<Text> {
             .map_or_else(Text::none, |lasted| millis(lasted).into()),
         match (line.kind, line.cost()) {
             (Kind::Job, _) => Text::none(),
-            (_, None) => Text::new("no price", Look::Warning),
+            (_, None) => Text::new("no price", TextStyle::Warning),
             (_, Some(cost)) => dollars(cost.sum()).into(),
         },
     ]
@@ -75,7 +75,7 @@ fn job(line: &Line) -> Text {
         Kind::Machine | Kind::Job => "wasted",
     };
     let reason = reason.map(|reason| format!(": {}", reason.replace('_', " ")));
-    Text::new(format!("{why}{}", reason.unwrap_or_default()), Look::Dim)
+    Text::new(format!("{why}{}", reason.unwrap_or_default()), TextStyle::Dim)
 }
 
 /// Returns the parts of a wait in seconds, such as `github 0.3, ec2 2.4, boot 24.0`.

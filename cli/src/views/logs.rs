@@ -3,13 +3,13 @@
 use muster_domain::time::Time;
 use serde_json::Value;
 
-use crate::page::{Look, Page, Screen, Text};
+use crate::page::{Screen, Text, TextPage, TextStyle};
 use crate::sources::Source;
 use crate::words::moment;
 
 /// A raw log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     pub at: Time,
     pub source: Source,
     pub text: String,
@@ -24,8 +24,8 @@ struct LogEntry {
 
 /// Renders the lines for people, without metrics and without Lambda's own lines unless something failed.
 #[must_use]
-pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+pub fn page(lines: &[LogLine], now: Time, screen: Screen) -> String {
+    let mut page = TextPage::new(screen);
     for line in lines {
         show(&mut page, line, now);
     }
@@ -35,14 +35,14 @@ pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
 /// Returns whether a line is about a job or an instance, or is a warning. A watched screen has no room for other lines,
 /// such as those of each sweep and delivery.
 #[must_use]
-pub fn is_news(line: &Line) -> bool {
+pub fn is_news(line: &LogLine) -> bool {
     let Some(told) = told(&line.text) else { return false };
     let names = ["instance.id=", "job.id="];
     told.level != "INFO"
         || told.fields.split(' ').any(|field| names.iter().any(|name| field.starts_with(name)))
 }
 
-fn show(page: &mut Page, line: &Line, now: Time) {
+fn show(page: &mut TextPage, line: &LogLine, now: Time) {
     let Some(told) = told(&line.text) else { return };
     if page.is_piped() {
         let LogEntry { level, message, fields } = &told;
@@ -53,25 +53,25 @@ fn show(page: &mut Page, line: &Line, now: Time) {
 }
 
 /// Adds a line in one row, unless it is unimportant.
-pub(super) fn row(page: &mut Page, line: &Line, now: Time) {
+pub(super) fn row(page: &mut TextPage, line: &LogLine, now: Time) {
     if let Some(told) = told(&line.text) {
         page.cut(parts(line, told, now));
     }
 }
 
-fn parts(line: &Line, told: LogEntry, now: Time) -> [Text; 5] {
+fn parts(line: &LogLine, told: LogEntry, now: Time) -> [Text; 5] {
     let LogEntry { level, message, fields } = told;
     let look = match level.as_str() {
-        "ERROR" => Look::Bad,
-        "WARN" => Look::Warning,
-        _ => Look::Plain,
+        "ERROR" => TextStyle::Bad,
+        "WARN" => TextStyle::Warning,
+        _ => TextStyle::Plain,
     };
     [
-        Text::new(moment(line.at, now), Look::Dim),
+        Text::new(moment(line.at, now), TextStyle::Dim),
         Text::from(format!("  {:<10}  ", line.source.name())),
         Text::new(format!("{level:<5}"), look),
         Text::from(format!("  {message}")),
-        Text::new(if fields.is_empty() { fields } else { format!("  {fields}") }, Look::Dim),
+        Text::new(if fields.is_empty() { fields } else { format!("  {fields}") }, TextStyle::Dim),
     ]
 }
 

@@ -24,7 +24,7 @@ use muster_api::answers::More;
 use muster_domain::audit::Audit;
 use muster_domain::time::Time;
 
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::clock;
 
 /// Replaces the names of request fields in the function's message with the command's options.
@@ -49,21 +49,21 @@ pub fn told(message: &str) -> String {
 /// Renders sentences, one per line.
 #[must_use]
 pub fn sentences(said: &[String], screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     page.marked(said.iter().enumerate().map(|(index, sentence)| {
-        let look = if index == 0 { Look::Strong } else { Look::Plain };
+        let look = if index == 0 { TextStyle::Strong } else { TextStyle::Plain };
         (Text::new("", look), Text::new(sentence, look))
     }));
     page.into_text()
 }
 
 /// Adds a hint below an incomplete list; for people only.
-fn more(page: &mut Page, more: &More) {
+fn more(page: &mut TextPage, more: &More) {
     if more.more && !page.is_piped() {
         page.gap();
         let hint = "Not all rows are shown: raise --limit, or narrow the list with --find and \
             --pool.";
-        page.marked([(Text::new("…", Look::Dim), Text::new(hint, Look::Dim))]);
+        page.marked([(Text::new("…", TextStyle::Dim), Text::new(hint, TextStyle::Dim))]);
     }
 }
 
@@ -73,7 +73,7 @@ const AUDIT: [Column; 4] =
 /// Renders the answer to `audit`.
 #[must_use]
 pub fn trail(lines: &[Audit], now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if lines.is_empty() && !page.is_piped() {
         page.line([
             "No entries in that period. Orders, refusals, pauses and pool files appear here."
@@ -99,7 +99,7 @@ const TRAIL: [Column; 5] = [
 ];
 
 /// Adds the audit lines of one subject.
-fn audit(page: &mut Page, lines: &[Audit], now: Time) {
+fn audit(page: &mut TextPage, lines: &[Audit], now: Time) {
     page.table(&AUDIT, lines.iter().map(|line| row(line, now)).collect());
 }
 

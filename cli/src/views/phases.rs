@@ -4,7 +4,7 @@ use muster_api::answers::PhaseList;
 use muster_domain::instance::{Instance, Pace, Phase};
 use muster_domain::time::Time;
 
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::{clock, seconds};
 
 const COLUMNS: [Column; 7] = [
@@ -51,7 +51,7 @@ fn about(phase: Phase) -> &'static str {
 /// Renders the answer to `phases`.
 #[must_use]
 pub fn page(answer: &PhaseList, now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let rows = answer.pools.iter().flat_map(|of| {
         let pool = || Text::from(of.pool.as_str());
         if of.phases.is_empty() {
@@ -79,12 +79,12 @@ pub fn page(answer: &PhaseList, now: Time, screen: Screen) -> String {
             clock(since, now)
         ),
     };
-    page.marked([(Text::new("·", Look::Dim), said.into())]);
+    page.marked([(Text::new("·", TextStyle::Dim), said.into())]);
     let is_measured = answer.pools.iter().any(|of| !of.phases.is_empty());
     if is_measured {
         page.gap();
         page.marked(Phase::after_plan().iter().map(|phase| {
-            (Text::new(phase.as_str(), Look::Strong), Text::new(about(*phase), Look::Dim))
+            (Text::new(phase.as_str(), TextStyle::Strong), Text::new(about(*phase), TextStyle::Dim))
         }));
     }
     page.into_text()
@@ -110,7 +110,7 @@ fn unknown(count: usize) -> Vec<Text> {
 }
 
 /// Adds the phases of one machine; adds no line before the machine exists.
-pub fn of_one(page: &mut Page, one: &Instance) {
+pub fn of_one(page: &mut TextPage, one: &Instance) {
     let known = one.phases();
     if known.iter().all(|(phase, _)| *phase == Phase::Planned) {
         return;
@@ -132,6 +132,6 @@ pub fn of_one(page: &mut Page, one: &Instance) {
             "Times since its plan.{untold} Compare with others: muster phases --pool {}",
             one.pool
         );
-        page.marked([(Text::new("·", Look::Dim), Text::new(said, Look::Dim))]);
+        page.marked([(Text::new("·", TextStyle::Dim), Text::new(said, TextStyle::Dim))]);
     }
 }

@@ -6,7 +6,7 @@ use muster_domain::time::Time;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::{clock, count};
 
 /// Returns the set as a pool file, with its fields in the order of the example.
@@ -60,16 +60,16 @@ pub fn about(answer: &ShownPools, now: Time) -> String {
 /// Renders the changes of an apply or a dry run.
 #[must_use]
 pub fn changes(answer: &AppliedPools, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     for line in &answer.resolved {
-        page.line([Text::new(line, Look::Dim)]);
+        page.line([Text::new(line, TextStyle::Dim)]);
     }
     for line in &answer.lines {
         let look = match line.as_bytes().first() {
-            Some(b'+') => Look::Good,
-            Some(b'-') => Look::Bad,
-            Some(b'~') => Look::Warning,
-            _ => Look::Plain,
+            Some(b'+') => TextStyle::Good,
+            Some(b'-') => TextStyle::Bad,
+            Some(b'~') => TextStyle::Warning,
+            _ => TextStyle::Plain,
         };
         page.line([Text::new(line, look)]);
     }
@@ -79,10 +79,10 @@ pub fn changes(answer: &AppliedPools, screen: Screen) -> String {
 /// Renders the result of an apply.
 #[must_use]
 pub fn applied(answer: &AppliedPools, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if answer.applied {
         let said = format!(" applied as version {}", answer.pools_version);
-        page.line([Text::new("✓", Look::Good), Text::from(said)]);
+        page.line([Text::new("✓", TextStyle::Good), Text::from(said)]);
     } else {
         page.line(["no change was needed".into()]);
     }
@@ -100,7 +100,7 @@ const VERSIONS: [Column; 5] = [
 /// Renders the answer to `pools` with `history`.
 #[must_use]
 pub fn history(answer: &PoolsHistory, now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if answer.versions.is_empty() && !page.is_piped() {
         page.line(["No pool file has been applied yet.".into()]);
         return page.into_text();
@@ -109,7 +109,7 @@ pub fn history(answer: &PoolsHistory, now: Time, screen: Screen) -> String {
         let prefix = format!("version {}, ", set.pools_version);
         let why = answer.audit.iter().find_map(|line| line.why.strip_prefix(&prefix));
         vec![
-            Text::new(set.pools_version.to_string(), Look::Strong),
+            Text::new(set.pools_version.to_string(), TextStyle::Strong),
             set.applied_at.map_or_else(Text::none, |at| clock(at, now).into()),
             set.by.as_ref().map_or_else(Text::none, Text::from),
             Text::from(names(&set.file).join(" ")),
@@ -128,13 +128,15 @@ fn names(file: &Value) -> Vec<&str> {
 /// Renders the contents of a file that was checked offline, and its open questions.
 #[must_use]
 pub fn checked(path: &str, pools: &Value, open: &[Question], screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let names = names(pools);
     page.line([
-        Text::new("✓", Look::Good),
+        Text::new("✓", TextStyle::Good),
         Text::from(format!(" {path}: {}: {}", count(names.len(), "pool"), names.join(", "))),
     ]);
-    page.marked(open.iter().map(|question| (Text::new("?", Look::Dim), asked(question).into())));
+    page.marked(
+        open.iter().map(|question| (Text::new("?", TextStyle::Dim), asked(question).into())),
+    );
     page.into_text()
 }
 

@@ -4,7 +4,7 @@ use muster_api::answers::{JobList, RepositoryList, StackStatus};
 use muster_domain::ids::Entity;
 
 use super::jobs;
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::setup::stack::ResourceChange;
 use crate::words::count;
 
@@ -17,7 +17,7 @@ pub fn first_job(
     left: &[Entity],
     screen: Screen,
 ) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let pool = status.overview.pools.iter().find(|pool| pool.enabled && pool.removed_at.is_none());
     let labels = pool.and_then(|pool| pool.labels.iter().next()).map(jobs::labels);
     let mut all = vec!["self-hosted".to_owned()];
@@ -25,9 +25,12 @@ pub fn first_job(
     all.extend(of_pool.split_whitespace().filter(|one| *one != "self-hosted").map(str::to_owned));
     page.line([
         Text::from("Add this to a workflow:        "),
-        Text::new(format!("runs-on: [{}]", all.join(", ")), Look::Strong),
+        Text::new(format!("runs-on: [{}]", all.join(", ")), TextStyle::Strong),
     ]);
-    page.line(["Watch it:                      ".into(), Text::new("muster watch", Look::Strong)]);
+    page.line([
+        "Watch it:                      ".into(),
+        Text::new("muster watch", TextStyle::Strong),
+    ]);
     // If it is unknown whether jobs are queued, show how to import them.
     let unknown = "OWNER/REPO".to_owned();
     let is_known =
@@ -36,14 +39,14 @@ pub fn first_job(
     for repository in before {
         page.line([
             "Import jobs queued earlier:    ".into(),
-            Text::new(format!("muster jobs --adopt {repository}"), Look::Strong),
+            Text::new(format!("muster jobs --adopt {repository}"), TextStyle::Strong),
         ]);
     }
     let rows = waiting.unserved.iter().map(|one| {
         let said = format!("{} {}: {}", one.repository, one.name, one.reason);
-        (Text::new("!", Look::Warning), Text::from(said))
+        (Text::new("!", TextStyle::Warning), Text::from(said))
     });
-    let public = public(seen).map(|said| (Text::new("!", Look::Warning), Text::from(said)));
+    let public = public(seen).map(|said| (Text::new("!", TextStyle::Warning), Text::from(said)));
     let rows: Vec<(Text, Text)> = rows.chain(public).collect();
     if !rows.is_empty() {
         page.gap();
@@ -81,21 +84,22 @@ pub fn changes(
     comes: Option<&str>,
     screen: Screen,
 ) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     let comes = comes.unwrap_or("the release of this checkout");
     let runs = runs.unwrap_or("unknown");
     let what = count(all.len(), "resource");
-    page.line([Text::new(format!("{what} change; release {runs} → {comes}"), Look::Strong)]);
+    page.line([Text::new(format!("{what} change; release {runs} → {comes}"), TextStyle::Strong)]);
     let rows = all.iter().map(|one| {
         let what = match (one.action.as_str(), one.is_replaced) {
-            ("Add", _) => Text::new("new", Look::Good),
-            ("Remove", _) => Text::new("removed", Look::Warning),
-            (_, true) => Text::new("replaced", Look::Warning),
+            ("Add", _) => Text::new("new", TextStyle::Good),
+            ("Remove", _) => Text::new("removed", TextStyle::Warning),
+            (_, true) => Text::new("replaced", TextStyle::Warning),
             (_, false) => Text::from("changes"),
         };
         let kind = one.kind.strip_prefix("AWS::").unwrap_or(&one.kind);
-        let note = one.loses().map_or_else(|| Text::from(""), |lost| Text::new(lost, Look::Bad));
-        vec![what, Text::from(&one.resource), Text::new(kind, Look::Dim), note]
+        let note =
+            one.loses().map_or_else(|| Text::from(""), |lost| Text::new(lost, TextStyle::Bad));
+        vec![what, Text::from(&one.resource), Text::new(kind, TextStyle::Dim), note]
     });
     page.table(&CHANGES, rows.collect());
     page.into_text()
@@ -140,8 +144,8 @@ pub fn left(
     notices: Option<&str>,
     screen: Screen,
 ) -> String {
-    let mut page = Page::new(screen);
-    page.line([Text::new("These remain:", Look::Strong)]);
+    let mut page = TextPage::new(screen);
+    page.line([Text::new("These remain:", TextStyle::Strong)]);
     let table = table.unwrap_or("…");
     // Older releases have no such bucket.
     let bucket = logs.and_then(|prefix| prefix.strip_prefix("s3://")?.split('/').next());
@@ -162,6 +166,6 @@ pub fn left(
             {name}"
         )
     }));
-    page.marked(rows.into_iter().map(|said| (Text::new("-", Look::Dim), Text::from(said))));
+    page.marked(rows.into_iter().map(|said| (Text::new("-", TextStyle::Dim), Text::from(said))));
     page.into_text()
 }

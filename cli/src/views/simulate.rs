@@ -3,7 +3,7 @@
 use muster_domain::ids::PoolName;
 
 use crate::money::{dollars, thousands};
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::simulate::{Field, Figures, Simulation, Tried};
 use crate::words::{count, minute};
 
@@ -15,12 +15,12 @@ const NOT_MODELLED: &str = "Not in the model: refusals by EC2, GitHub's limits, 
 
 #[must_use]
 pub fn page(told: &Simulation, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if !page.is_piped() {
         let of = told.pool.as_ref().map_or_else(String::new, |pool| format!(" · pool {pool}"));
         let jobs = thousands(told.jobs as u64);
         let title = format!("{} to {} · {jobs} jobs · seed {}{of}", told.from, told.to, told.seed);
-        page.line([Text::new(title, Look::Strong)]);
+        page.line([Text::new(title, TextStyle::Strong)]);
         page.gap();
     }
     let mut columns = vec![Column::text("POOLS").at_least(18)];
@@ -33,7 +33,7 @@ pub fn page(told: &Simulation, screen: Screen) -> String {
         trial(&mut page, tried);
     }
     page.gap();
-    let notes = notes(told).into_iter().map(|said| (Text::new("·", Look::Dim), said));
+    let notes = notes(told).into_iter().map(|said| (Text::new("·", TextStyle::Dim), said));
     if page.is_piped() {
         let notes: Vec<_> =
             notes.filter(|_| !told.off.is_empty() || !told.broken.is_empty()).collect();
@@ -48,7 +48,7 @@ fn figures_columns() -> [Column; 5] {
     ["DOLLARS", "P50", "P95", "P99", "MACHINES"].map(Column::whole)
 }
 
-fn trial(page: &mut Page, tried: &Tried) {
+fn trial(page: &mut TextPage, tried: &Tried) {
     let name = match tried.field {
         Field::Max => "MAX",
         Field::MinIdle => "MIN_IDLE",
@@ -58,7 +58,7 @@ fn trial(page: &mut Page, tried: &Tried) {
     columns.push(Column::whole("UNBEATEN"));
     let rows = tried.rows.iter().map(|one| {
         let mut cells = row(&one.value.to_string(), &one.figures);
-        cells.push(if one.is_unbeaten { Text::new("●", Look::Good) } else { Text::none() });
+        cells.push(if one.is_unbeaten { Text::new("●", TextStyle::Good) } else { Text::none() });
         cells
     });
     page.table(&columns, rows.collect());
@@ -67,7 +67,9 @@ fn trial(page: &mut Page, tried: &Tried) {
 fn row(name: &str, figures: &Figures) -> Vec<Text> {
     let Figures { money, p50, p95, p99, machines, unpriced, .. } = *figures;
     let money = match unpriced {
-        unpriced if unpriced == machines && machines > 0 => Text::new("no price", Look::Warning),
+        unpriced if unpriced == machines && machines > 0 => {
+            Text::new("no price", TextStyle::Warning)
+        }
         _ => dollars(money).into(),
     };
     let mut cells = vec![Text::from(name), money];
@@ -79,7 +81,7 @@ fn row(name: &str, figures: &Figures) -> Vec<Text> {
 fn notes(told: &Simulation) -> Vec<Text> {
     let mut notes = Vec::new();
     for (of, broken) in &told.broken {
-        notes.push(Text::new(format!("An invariant broke with {of}: {broken}"), Look::Bad));
+        notes.push(Text::new(format!("An invariant broke with {of}: {broken}"), TextStyle::Bad));
     }
     if !told.off.is_empty() {
         let how = |off: u64| match off {
@@ -92,7 +94,7 @@ fn notes(told: &Simulation) -> Vec<Text> {
             "The model is off by {}; read the other figures with that in mind.",
             off.join(", ")
         );
-        notes.push(Text::new(said, Look::Warning));
+        notes.push(Text::new(said, TextStyle::Warning));
     }
     if !told.gone.is_empty() {
         let names: Vec<&str> = told.gone.iter().map(PoolName::as_str).collect();
@@ -101,14 +103,14 @@ fn notes(told: &Simulation) -> Vec<Text> {
             jobs go to other pools that match their labels.",
             names.join(", ")
         );
-        notes.push(Text::new(said, Look::Warning));
+        notes.push(Text::new(said, TextStyle::Warning));
     }
     if let Some(at) = told.applied_at {
         let said = format!(
             "The current file was applied on {}: the model does not know the file before it.",
             minute(at)
         );
-        notes.push(Text::new(said, Look::Warning));
+        notes.push(Text::new(said, TextStyle::Warning));
     }
     let tried = told.tried.iter().flat_map(|tried| &tried.rows).map(|row| &row.figures);
     let all: Vec<&Figures> = [&told.predicted]
@@ -119,7 +121,7 @@ fn notes(told: &Simulation) -> Vec<Text> {
     if all.iter().any(|figures| figures.unpriced > 0) || told.real.unpriced > 0 {
         let said = "Some machines have no price and are not included in the dollars: their type or \
             market was not used in these days.";
-        notes.push(Text::new(said, Look::Warning));
+        notes.push(Text::new(said, TextStyle::Warning));
     }
     let unserved = all.iter().map(|figures| figures.unserved).max().unwrap_or(0);
     if unserved > 0 {
@@ -128,12 +130,12 @@ fn notes(told: &Simulation) -> Vec<Text> {
             "In one of these rows {jobs} got no runner by the end or within 24 hours: they are not \
             included in the waits."
         );
-        notes.push(Text::new(said, Look::Warning));
+        notes.push(Text::new(said, TextStyle::Warning));
     }
     if let Some(Tried { of, .. }) = &told.tried {
         let said = format!("Pool {of}. ●: no other row costs less and has a P95 as short.");
         notes.push(Text::from(said));
     }
-    notes.push(Text::new(NOT_MODELLED, Look::Dim));
+    notes.push(Text::new(NOT_MODELLED, TextStyle::Dim));
     notes
 }

@@ -3,7 +3,7 @@
 use muster_api::answers::{Finding, Overview, PoolStatus, Severity};
 
 use super::jobs::labels;
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::{clock, minute, span};
 
 const COLUMNS: [Column; 7] = [
@@ -19,12 +19,12 @@ const COLUMNS: [Column; 7] = [
 /// Renders the answer to `overview` or `status`. `region`: the stack's region.
 #[must_use]
 pub fn page(answer: &Overview, region: &str, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if !page.is_piped() {
         page.line([
-            Text::new(&answer.stack, Look::Strong),
+            Text::new(&answer.stack, TextStyle::Strong),
             Text::from(format!("  {region}  {}  ", answer.release)),
-            Text::new(minute(answer.now), Look::Dim),
+            Text::new(minute(answer.now), TextStyle::Dim),
         ]);
         page.line(of_app(answer));
         page.gap();
@@ -35,7 +35,7 @@ pub fn page(answer: &Overview, region: &str, screen: Screen) -> String {
         page.gap();
         page.marked(marked(&answer.findings));
         let rest = "Not checked here: the AWS account, the network, images, functions and alarms; run muster doctor.";
-        page.marked([(Text::new("", Look::Dim), Text::new(rest, Look::Dim))]);
+        page.marked([(Text::new("", TextStyle::Dim), Text::new(rest, TextStyle::Dim))]);
     }
     page.into_text()
 }
@@ -43,7 +43,7 @@ pub fn page(answer: &Overview, region: &str, screen: Screen) -> String {
 /// Renders what needs attention, for stderr if the page goes through a pipe.
 #[must_use]
 pub fn talk(answer: &Overview) -> String {
-    let mut page = Page::new(Screen::PIPE);
+    let mut page = TextPage::new(Screen::PIPE);
     page.marked(marked(&answer.findings));
     page.into_text()
 }
@@ -53,30 +53,30 @@ fn of_app(answer: &Overview) -> [Text; 3] {
     let is_of_app = |one: &&Finding| one.kind().starts_with("app-");
     let worst = answer.findings.iter().filter(is_of_app).map(|one| one.severity).min();
     let (mark, look) = match (answer.app_checked_at, worst) {
-        (_, Some(Severity::Error)) => ("✗", Look::Bad),
-        (Some(_), None) => ("✓", Look::Good),
-        _ => ("?", Look::Warning),
+        (_, Some(Severity::Error)) => ("✗", TextStyle::Bad),
+        (Some(_), None) => ("✓", TextStyle::Good),
+        _ => ("?", TextStyle::Warning),
     };
     let when = match answer.app_checked_at {
         Some(at) if at == answer.now => String::new(),
         Some(at) => format!("  checked {}", clock(at, answer.now)),
         None => "  not checked yet".to_owned(),
     };
-    [Text::new("GitHub App ", look), Text::new(mark, look), Text::new(when, Look::Dim)]
+    [Text::new("GitHub App ", look), Text::new(mark, look), Text::new(when, TextStyle::Dim)]
 }
 
 fn row(pool: &PoolStatus) -> Vec<Text> {
     let served: Vec<String> = pool.labels.iter().map(labels).collect();
     let full = pool.live >= pool.max;
     let number = |count: usize| {
-        if count == 0 { Text::new("0", Look::Dim) } else { count.to_string().into() }
+        if count == 0 { Text::new("0", TextStyle::Dim) } else { count.to_string().into() }
     };
     vec![
-        Text::new(pool.name.as_str(), Look::Strong),
+        Text::new(pool.name.as_str(), TextStyle::Strong),
         Text::from(served.join(", ")),
         Text::new(
             format!("{}/{}", pool.live, pool.max),
-            if full && pool.waiting_jobs > 0 { Look::Warning } else { Look::Plain },
+            if full && pool.waiting_jobs > 0 { TextStyle::Warning } else { TextStyle::Plain },
         ),
         number(pool.groups.ending),
         number(pool.waiting_jobs),
@@ -88,9 +88,9 @@ fn row(pool: &PoolStatus) -> Vec<Text> {
 /// Returns what keeps the pool from launching.
 fn note(pool: &PoolStatus) -> Text {
     let look = |severity| match severity {
-        Severity::Error => Look::Bad,
-        Severity::Warning => Look::Warning,
-        Severity::Note => Look::Plain,
+        Severity::Error => TextStyle::Bad,
+        Severity::Warning => TextStyle::Warning,
+        Severity::Note => TextStyle::Plain,
     };
     pool.note
         .as_ref()
@@ -101,8 +101,8 @@ fn note(pool: &PoolStatus) -> Text {
 pub(crate) fn marked(all: &[Finding]) -> Vec<(Text, Text)> {
     let row = |one: &Finding| {
         let mark = match one.severity {
-            Severity::Error => Text::new("✗", Look::Bad),
-            Severity::Warning => Text::new("!", Look::Warning),
+            Severity::Error => Text::new("✗", TextStyle::Bad),
+            Severity::Warning => Text::new("!", TextStyle::Warning),
             Severity::Note => Text::from("·"),
         };
         let fix = one.fix.as_ref().map(|fix| format!(" → {fix}")).unwrap_or_default();

@@ -5,7 +5,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::WaitsFor;
 
 use crate::money::thousands;
-use crate::page::{Column, Look, Page, Screen, Text};
+use crate::page::{Column, Screen, Text, TextPage, TextStyle};
 use crate::words::seconds;
 
 const fn heading(what: WaitsFor) -> Column {
@@ -42,9 +42,9 @@ pub const fn words(what: WaitsFor) -> (&'static str, &'static str) {
 /// Renders the answer to `waits`.
 #[must_use]
 pub fn page(told: &WaitsList, _: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if !page.is_piped() {
-        page.line([Text::new(format!("{} to {}", told.from, told.to), Look::Strong)]);
+        page.line([Text::new(format!("{} to {}", told.from, told.to), TextStyle::Strong)]);
         page.gap();
         if told.all.jobs == 0 {
             page.line(["No jobs ran in this period.".into()]);
@@ -61,11 +61,11 @@ pub fn page(told: &WaitsList, _: Time, screen: Screen) -> String {
         page.gap();
         let said = "From GitHub's queue to the first step. P50: median; P95: 95th percentile. \
             Under each part: its median.";
-        page.marked([(Text::new("·", Look::Dim), Text::new(said, Look::Dim))]);
+        page.marked([(Text::new("·", TextStyle::Dim), Text::new(said, TextStyle::Dim))]);
         page.gap();
         page.marked(WaitsFor::ALL.iter().map(|what| {
             let (name, said) = words(*what);
-            (Text::new(name, Look::Strong), Text::new(said, Look::Dim))
+            (Text::new(name, TextStyle::Strong), Text::new(said, TextStyle::Dim))
         }));
     }
     page.into_text()

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use muster_api::answers::Overview;
 use muster_domain::time::Time;
 
-use super::logs::{Line, row};
+use super::logs::{LogLine, row};
 use super::status;
 use crate::display::clean;
-use crate::page::{Look, Page, Screen, Text};
+use crate::page::{Screen, Text, TextPage, TextStyle};
 use crate::words::clock;
 
 /// Minimum number of log lines shown.
@@ -29,15 +29,15 @@ pub struct Followed {
 pub fn stack(
     status: Option<&Overview>,
     region: &str,
-    lines: &[Line],
+    lines: &[LogLine],
     note: Option<&str>,
     height: u16,
     now: Time,
     screen: Screen,
 ) -> String {
-    let mut page = Page::new(screen);
+    let mut page = TextPage::new(screen);
     if let Some(note) = note {
-        page.marked([(Text::new("!", Look::Warning), Text::from(note))]);
+        page.marked([(Text::new("!", TextStyle::Warning), Text::from(note))]);
     }
     let note = page.into_text();
     let above = status.map(|status| status::page(status, region, screen)).unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn stack(
     let above: String = above.split_inclusive('\n').take(most).collect();
     let taken = above.lines().count() + note.lines().count() + 2;
     let room = usize::from(height).saturating_sub(taken).max(LEAST);
-    let mut below = Page::new(screen);
+    let mut below = TextPage::new(screen);
     for line in &lines[lines.len().saturating_sub(room)..] {
         row(&mut below, line, now);
     }
@@ -57,15 +57,15 @@ pub fn stack(
 /// Renders a job or an instance, and the end of its history.
 #[must_use]
 pub fn followed(one: &Followed, height: u16, now: Time, screen: Screen) -> String {
-    let mut page = Page::new(screen);
-    page.line([Text::new(&one.title, Look::Strong)]);
+    let mut page = TextPage::new(screen);
+    page.line([Text::new(&one.title, TextStyle::Strong)]);
     page.gap();
-    page.marked(one.sentences.iter().map(|said| (Text::new("·", Look::Dim), said.into())));
+    page.marked(one.sentences.iter().map(|said| (Text::new("·", TextStyle::Dim), said.into())));
     page.gap();
     let taken = page.clone().into_text().lines().count() + 1;
     let room = usize::from(height).saturating_sub(taken).max(3);
     for (at, what) in &one.story[one.story.len().saturating_sub(room)..] {
-        page.cut([Text::new(clock(*at, now), Look::Dim), Text::from(format!("  {what}"))]);
+        page.cut([Text::new(clock(*at, now), TextStyle::Dim), Text::from(format!("  {what}"))]);
     }
     page.into_text()
 }

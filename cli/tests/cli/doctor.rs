@@ -11,7 +11,7 @@ use muster_cli::alarms::{Alarm, AlarmState};
 use muster_cli::args::Dead;
 use muster_cli::doctor::backlog::Backlog;
 use muster_cli::doctor::facts::{
-    Deployed, Drifted, Function, Heard, Mapping, Running, Subscription, Unknown,
+    AlarmFacts, Deployed, Drifted, Function, Mapping, Running, Subscription, Unknown,
 };
 use muster_cli::doctor::stack::FUNCTIONS;
 use muster_cli::doctor::{Check, Facts, Level, checks};
@@ -49,7 +49,7 @@ pub(crate) fn well() -> Facts {
         mapping("2", "muster-scale-up", "muster-LaunchQueue-2"),
         mapping("3", "muster-reaper", "muster-ReapQueue-3"),
     ];
-    let alarm = |name: &str| Heard {
+    let alarm = |name: &str| AlarmFacts {
         alarm: Alarm {
             name: name.to_owned(),
             state: AlarmState::Quiet,
@@ -261,7 +261,7 @@ fn each_wrong_of_queues_and_alarms_has_its_sentence() {
     fn mappings(facts: &mut Facts) -> &mut Vec<Mapping> {
         running(facts).mappings.as_mut().expect("known")
     }
-    fn alarms(facts: &mut Facts) -> &mut Vec<Heard> {
+    fn alarms(facts: &mut Facts) -> &mut Vec<AlarmFacts> {
         running(facts).alarms.as_mut().expect("known")
     }
     told(

@@ -6,14 +6,14 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use clap::Parser as _;
-use muster_cli::app::door::{BrowserRequest, Reply};
+use muster_cli::app::door::{BrowserRequest, BrowserResponse};
 use muster_cli::args::Muster;
 use muster_cli::failure::Failure;
 use muster_cli::lambda;
 use muster_cli::page::Screen;
 use muster_cli::session::run;
 use muster_cli::ui::Serving;
-use muster_cli::world::{Cloud, Console, Ended, LocalPage, Visit, Workstation};
+use muster_cli::world::{Cloud, Console, LocalPage, ProgramResult, Visit, Workstation};
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub(crate) struct Fake {
     /// The files that are there besides.
     pub(crate) files: &'static [&'static str],
     /// What a program that was started comes to, after so many looks.
-    pub(crate) child: VecDeque<Option<Ended>>,
+    pub(crate) child: VecDeque<Option<ProgramResult>>,
     /// Who comes to the page on the loopback interface.
     pub(crate) visits: VecDeque<Visit>,
     /// Whether the person has a browser.
@@ -286,7 +286,7 @@ impl Workstation for Fake {
         Failure::Usage(format!("There is no {program} in a test."))
     }
 
-    fn ended(&mut self) -> Result<Option<Ended>, Failure> {
+    fn ended(&mut self) -> Result<Option<ProgramResult>, Failure> {
         Ok(self.child.pop_front().expect("a program"))
     }
 
@@ -329,7 +329,7 @@ impl LocalPage for Fake {
         Ok(visit)
     }
 
-    async fn reply(&mut self, reply: Reply) {
+    async fn reply(&mut self, reply: BrowserResponse) {
         let to = reply.headers.iter().find(|(name, _)| *name == "location");
         let to = to.map(|(_, to)| format!(" to {to}")).unwrap_or_default();
         let text = reply.body.split("<p>").nth(1).and_then(|rest| rest.split("</p>").next());

@@ -6,8 +6,8 @@ use muster_api::answers::{
 };
 use muster_cli::doctor::checks;
 use muster_cli::page::Screen;
-use muster_cli::ui::memory::{Memory, Question};
-use muster_cli::ui::page::Page;
+use muster_cli::ui::memory::{Memory, PageQuery};
+use muster_cli::ui::page::UiPage;
 use muster_cli::ui::render;
 use muster_cli::views;
 use muster_control::admin::findings::{Facts, findings};
@@ -177,13 +177,14 @@ fn screens(known: &Known, all: &[Finding]) -> Vec<(&'static str, String)> {
     job.findings = all.to_vec();
     let explain = views::job::page(&job, SCREEN);
     let mut memory = Memory::default();
-    for (question, answer) in
-        [(Question::Overview, json!(overview)), (Question::Waits(2), recorded("waits_by_the_hour"))]
-    {
+    for (question, answer) in [
+        (PageQuery::Overview, json!(overview)),
+        (PageQuery::Waits(2), recorded("waits_by_the_hour")),
+    ] {
         assert!(memory.is_due(&question, NOW));
         memory.learn(&question, Ok(answer), NOW);
     }
-    let html = render(&Page::Overview, &memory, &about(), NOW);
+    let html = render(&UiPage::Overview, &memory, &about(), NOW);
     let html = html
         .replace("&quot;", "\"")
         .replace("&lt;", "<")

@@ -266,7 +266,7 @@ fn lines_tell_machine_by_machine() {
 #[test]
 fn wide_names_break_no_line_and_no_column() {
     use muster_cli::display::width;
-    use muster_cli::page::{Column, Page, Text};
+    use muster_cli::page::{Column, Text, TextPage};
     use muster_cli::views::watch::{Followed, followed};
 
     const COLUMNS: u16 = 40;
@@ -287,7 +287,7 @@ fn wide_names_break_no_line_and_no_column() {
         "a\u{200b}b\u{202e}c",
     ] {
         let long = name.repeat(12);
-        let mut page = Page::new(screen);
+        let mut page = TextPage::new(screen);
         page.cut([Text::from("07:02:41  "), Text::from(&long), Text::from("  end")]);
         let line = page.into_text();
         let columns = width(line.trim_end());
@@ -299,7 +299,7 @@ fn wide_names_break_no_line_and_no_column() {
             assert!(width(line) <= 40, "{} columns: {line}", width(line));
         }
 
-        let mut page = Page::new(screen);
+        let mut page = TextPage::new(screen);
         let row = |name: &str| vec![Text::from(name), Text::from("small"), Text::from("12 s")];
         let header = [Column::text("JOB"), Column::whole("POOL"), Column::whole("WAITED")];
         page.table(&header, vec![row(name), row("a"), row(&long)]);

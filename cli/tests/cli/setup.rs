@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use muster_cli::failure::Failure;
-use muster_cli::world::Ended;
+use muster_cli::world::ProgramResult;
 use serde_json::{Value, json};
 
 use crate::binary::{muster, serve, with_credentials};
@@ -89,8 +89,8 @@ fn account(free: u64, vcpus: f64) -> [Answer; 6] {
     [who(), Ok(json!({ "AccountLimit": limit })), Ok(json!({})), quota(), quota(), plan]
 }
 
-pub(crate) fn ended(is_good: bool, said: &str) -> Option<Ended> {
-    Some(Ended { is_good, said: said.to_owned() })
+pub(crate) fn ended(is_good: bool, said: &str) -> Option<ProgramResult> {
+    Some(ProgramResult { is_good, said: said.to_owned() })
 }
 
 /// One repository, in which nothing waits.
@@ -106,7 +106,7 @@ fn app() -> Vec<Value> {
     all
 }
 
-fn fresh(services: Vec<Answer>, child: Vec<Option<Ended>>) -> Fake {
+fn fresh(services: Vec<Answer>, child: Vec<Option<ProgramResult>>) -> Fake {
     let services = [vec![who(), no_stack()], services].concat();
     Fake {
         files: BUILT,
@@ -124,7 +124,7 @@ fn small_account(mut services: Vec<Answer>) -> Vec<Answer> {
 }
 
 /// A deployment of two looks.
-fn deploys() -> (Vec<Answer>, Vec<Option<Ended>>) {
+fn deploys() -> (Vec<Answer>, Vec<Option<ProgramResult>>) {
     let services = [
         no_stack(),
         stack("CREATE_IN_PROGRESS"),
@@ -288,7 +288,7 @@ pub(crate) fn event(id: &str, status: &str, why: &str) -> Value {
 #[test]
 fn what_goes_wrong_has_one_reason() {
     let yes = || vec!["setup", "--by", "mira", "--yes", "--user"];
-    let stopped = |services: Vec<Answer>, child: Vec<Option<Ended>>, patience| Fake {
+    let stopped = |services: Vec<Answer>, child: Vec<Option<ProgramResult>>, patience| Fake {
         answers: [].into(),
         visits: [].into(),
         patience,

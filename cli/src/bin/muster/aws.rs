@@ -13,7 +13,7 @@ use aws_smithy_types::body::SdkBody;
 use futures_util::future::join_all;
 use muster_cli::args::GlobalArgs;
 use muster_cli::failure::Failure;
-use muster_cli::lambda::{Answer, Called, action, invoked, served, stacks};
+use muster_cli::lambda::{Called, HttpResponse, action, invoked, served, stacks};
 use muster_cli::queues::Services;
 use muster_cli::redact;
 use muster_domain::causes::with_causes;
@@ -183,7 +183,7 @@ impl Aws {
         }
     }
 
-    fn tell_answer(&self, answer: &Answer) {
+    fn tell_answer(&self, answer: &HttpResponse) {
         let id = answer.request_id.as_deref().unwrap_or("unknown");
         self.tell(|| format!("{}, request {id}, {} bytes", answer.status, answer.body.len()));
     }
@@ -226,7 +226,7 @@ impl Aws {
         Some(stacks(&names))
     }
 
-    async fn send(&self, call: Call, whose: &str) -> Result<Answer, Failure> {
+    async fn send(&self, call: Call, whose: &str) -> Result<HttpResponse, Failure> {
         let endpoint = endpoint(&self.config, &call.service, &self.region);
         let region = signing_region(&call.service, &self.region).to_owned();
         let request =

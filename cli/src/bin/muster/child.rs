@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use muster_cli::failure::Failure;
-use muster_cli::world::Ended;
+use muster_cli::world::ProgramResult;
 use muster_domain::causes::with_causes;
 
 /// A running child process. Dropping this kills it.
@@ -33,7 +33,7 @@ impl Child {
     ///
     /// # Errors
     /// Fails when the system cannot report the status.
-    pub(crate) fn ended(&mut self) -> Result<Option<Ended>, Failure> {
+    pub(crate) fn ended(&mut self) -> Result<Option<ProgramResult>, Failure> {
         let unknown = |error: std::io::Error| {
             Failure::Unknown(format!("Cannot determine whether the program has ended: {error}"))
         };
@@ -42,7 +42,7 @@ impl Child {
             let _ = reader.join();
         }
         let said = self.said.lock().map(|said| String::from_utf8_lossy(&said).into_owned());
-        Ok(Some(Ended { is_good: status.success(), said: said.unwrap_or_default() }))
+        Ok(Some(ProgramResult { is_good: status.success(), said: said.unwrap_or_default() }))
     }
 }
 

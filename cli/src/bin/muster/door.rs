@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use muster_cli::app::door::{BrowserRequest, Reply};
+use muster_cli::app::door::{BrowserRequest, BrowserResponse};
 use muster_cli::failure::Failure;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
@@ -22,7 +22,7 @@ const READ: Duration = Duration::from_secs(2);
 
 struct PendingRequest {
     asked: BrowserRequest,
-    answer: oneshot::Sender<Reply>,
+    answer: oneshot::Sender<BrowserResponse>,
     /// Resolves when the connection has ended.
     ended: Option<oneshot::Receiver<()>>,
 }
@@ -57,7 +57,7 @@ impl Listener {
     }
 
     /// Sends the answer and waits until it was read, because the command may end afterwards.
-    pub(crate) async fn reply(&mut self, reply: Reply) {
+    pub(crate) async fn reply(&mut self, reply: BrowserResponse) {
         let Some(PendingRequest { answer, ended, .. }) = self.last.take() else { return };
         let _ = answer.send(reply);
         if let Some(ended) = ended {
@@ -105,8 +105,9 @@ fn asked(request: &Request<Incoming>) -> BrowserRequest {
 }
 
 /// Returns the HTTP response. Without a reply, the command no longer waits for requests.
-fn response(reply: Option<Reply>) -> Response<Full<Bytes>> {
-    let reply = reply.unwrap_or(Reply { status: 410, headers: Vec::new(), body: String::new() });
+fn response(reply: Option<BrowserResponse>) -> Response<Full<Bytes>> {
+    let reply =
+        reply.unwrap_or(BrowserResponse { status: 410, headers: Vec::new(), body: String::new() });
     let mut response = Response::builder().status(reply.status);
     for (name, value) in reply.headers {
         response = response.header(name, value);

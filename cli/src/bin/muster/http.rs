@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use muster_cli::failure::Failure;
-use muster_cli::lambda::{self, Answer};
+use muster_cli::lambda::{self, HttpResponse};
 use muster_domain::causes::with_causes;
 use serde_json::Value;
 
@@ -39,7 +39,10 @@ pub(crate) fn client() -> SharedHttpClient {
 ///
 /// # Errors
 /// Fails when there is no answer.
-pub(crate) async fn send(request: http::Request<SdkBody>, whose: &str) -> Result<Answer, Failure> {
+pub(crate) async fn send(
+    request: http::Request<SdkBody>,
+    whose: &str,
+) -> Result<HttpResponse, Failure> {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(READ_TIMEOUT)
@@ -67,7 +70,7 @@ pub(crate) async fn send(request: http::Request<SdkBody>, whose: &str) -> Result
         }
     })?;
     let header = |name: &str| response.headers().get(name).map(str::to_owned);
-    let answer = Answer {
+    let answer = HttpResponse {
         status: response.status().as_u16(),
         error_type: header("x-amzn-errortype"),
         function_error: header("x-amz-function-error"),
@@ -85,7 +88,7 @@ pub(crate) async fn send(request: http::Request<SdkBody>, whose: &str) -> Result
         }
         body.extend_from_slice(&part);
     }
-    Ok(Answer { body, ..answer })
+    Ok(HttpResponse { body, ..answer })
 }
 
 /// Sends a GET to GitHub. The caller has checked that the address is at the stack's GitHub. As in the GitHub CLI, the

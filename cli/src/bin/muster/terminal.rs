@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dialoguer::{Confirm, Editor, Input};
-use muster_cli::app::door::Reply;
+use muster_cli::app::door::BrowserResponse;
 use muster_cli::args::GlobalArgs;
 use muster_cli::display::{clean_lines, clean_page};
 use muster_cli::failure::Failure;
 use muster_cli::ui::Serving;
 use muster_cli::words::decoded;
-use muster_cli::world::{Cloud, Console, Ended, LocalPage, Visit, Workstation};
+use muster_cli::world::{Cloud, Console, LocalPage, ProgramResult, Visit, Workstation};
 use muster_domain::causes::with_causes;
 use muster_domain::time::{Seconds, Time};
 use muster_sigv4::Call;
@@ -272,7 +272,7 @@ impl Workstation for Terminal {
         not_started(program, &self.command(program, line).exec())
     }
 
-    fn ended(&mut self) -> Result<Option<Ended>, Failure> {
+    fn ended(&mut self) -> Result<Option<ProgramResult>, Failure> {
         match &mut self.child {
             Some(child) => child.ended(),
             None => Ok(None),
@@ -315,7 +315,7 @@ impl LocalPage for Terminal {
         }
     }
 
-    async fn reply(&mut self, reply: Reply) {
+    async fn reply(&mut self, reply: BrowserResponse) {
         if let Some(door) = &mut self.door {
             door.reply(reply).await;
         }

@@ -19,7 +19,7 @@ use muster_cli::ui::assets::HEADERS;
 use muster_cli::ui::door::{Access, Guard, PageRequest};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
-use muster_cli::ui::memory::{Asked, Memory, Question};
+use muster_cli::ui::memory::{Memory, PageQuery, QueryRequest};
 use serde_json::Value;
 use tokio::sync::{Mutex as Awaited, watch};
 use tokio::time::timeout;
@@ -169,14 +169,14 @@ impl Ui {
     }
 
     /// Queries what a page needs.
-    async fn find(&self, question: &Question) -> Result<Value, Failure> {
+    async fn find(&self, question: &PageQuery) -> Result<Value, Failure> {
         match question.asked(now()) {
-            Asked::Function(request) => self.ask(&request).await,
-            Asked::Pages(mut pages) => {
+            QueryRequest::Function(request) => self.ask(&request).await,
+            QueryRequest::Pages(mut pages) => {
                 while pages.add(self.ask(&pages.request()).await?) {}
                 Ok(pages.into_answer())
             }
-            Asked::Queues(queue) => {
+            QueryRequest::Queues(queue) => {
                 let mut aws = self.aws.lock().await.refreshed().await?;
                 let stack = aws.stack.clone();
                 queues::told(&mut aws, &stack, queue).await
@@ -192,7 +192,7 @@ impl Ui {
     }
 
     /// Starts the queries that are due. Their answers arrive later.
-    fn look(self: &Arc<Self>, questions: &[Question]) {
+    fn look(self: &Arc<Self>, questions: &[PageQuery]) {
         for question in questions {
             if !self.memory().is_due(question, now()) {
                 continue;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::doctor::{Check, Group, error, found};
+use crate::doctor::{Check, CheckGroup, error, found};
 
 /// The text before the encoded part.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonErrors.html
@@ -91,7 +91,7 @@ impl Decoded {
             }
             None => "check the scale-up role's policy and its permissions boundary".to_owned(),
         };
-        found(Group::Canary, "refusal", vec![wrong.fix(remedy)])
+        found(CheckGroup::Canary, "refusal", vec![wrong.fix(remedy)])
     }
 }
 

@@ -5,9 +5,9 @@ use muster_domain::time::Time;
 use serde::Serialize;
 
 use super::refusal::Decoded;
-use super::settled::Row;
+use super::settled::Assumption;
 use super::{Course, Shown, StepAt, steps};
-use crate::doctor::{Check, Fact, Group, Level, unasked};
+use crate::doctor::{Check, CheckGroup, Fact, Level, unasked};
 
 /// A canary that is being followed.
 pub struct Watched {
@@ -31,20 +31,20 @@ impl Watched {
 }
 
 /// The result of a canary.
-pub struct Report {
+pub struct CanaryReport {
     pub watched: Watched,
     pub course: Course,
     pub checks: Vec<Check>,
-    pub rows: [Row; 4],
+    pub rows: [Assumption; 4],
     pub evidence: Evidence,
     /// The result of its delete.
-    pub end: End,
+    pub end: CanaryEnd,
 }
 
 /// The result of a canary's delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
+pub enum CanaryEnd {
     /// The instance is deleted.
     Gone,
     /// It has no machine, and the reaper closes its record.
@@ -74,11 +74,11 @@ impl Evidence {
     pub fn findings(&self) -> Vec<Check> {
         let mut all = match &self.decoded {
             Some(Ok(decoded)) => decoded.findings(),
-            Some(Err(unknown)) => vec![unasked(Group::Canary, "refusal", unknown)],
+            Some(Err(unknown)) => vec![unasked(CheckGroup::Canary, "refusal", unknown)],
             None => Vec::new(),
         };
         if let Some(Err(unknown)) = &self.console {
-            all.push(unasked(Group::Canary, "console", unknown));
+            all.push(unasked(CheckGroup::Canary, "console", unknown));
         }
         all.extend(self.network.iter().filter(|one| one.level != Level::Ok).cloned());
         all

@@ -11,7 +11,7 @@ use super::refusal::Decoded;
 /// Whether an assumption is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
+pub enum AssumptionResult {
     /// As assumed.
     Yes,
     /// Not as assumed.
@@ -22,10 +22,10 @@ pub enum Answer {
 
 /// An assumption about AWS: a row of that list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct Assumption {
     /// Its text in infra/README.md.
     pub what: &'static str,
-    pub answer: Answer,
+    pub answer: AssumptionResult,
     pub sentence: &'static str,
 }
 
@@ -40,33 +40,37 @@ pub fn rows(
     request: &LaunchRequest,
     spot: Option<bool>,
     decoded: Option<&Decoded>,
-) -> [Row; 4] {
+) -> [Assumption; 4] {
     let came = one.machine().is_some();
     let unset = decoded.and_then(Decoded::unset);
     let code = one.last_error.as_ref().map_or("", |error| error.code.as_str());
     let key = |what: &'static str, key: &str, yes, no| {
         if came {
-            Row { what, answer: Answer::Yes, sentence: yes }
+            Assumption { what, answer: AssumptionResult::Yes, sentence: yes }
         } else if unset == Some(key) {
-            Row { what, answer: Answer::No, sentence: no }
+            Assumption { what, answer: AssumptionResult::No, sentence: no }
         } else {
-            Row { what, answer: Answer::Open, sentence: "No machine was launched." }
+            Assumption {
+                what,
+                answer: AssumptionResult::Open,
+                sentence: "No machine was launched.",
+            }
         }
     };
     let is_spot = spot.unwrap_or(request.market == Market::Spot);
     let (role, role_said) = match (came, is_spot) {
-        (true, true) => (Answer::Yes, "EC2 launched a Spot machine: the role exists."),
-        (_, false) => (Answer::Open, "It is an on-demand machine."),
+        (true, true) => (AssumptionResult::Yes, "EC2 launched a Spot machine: the role exists."),
+        (_, false) => (AssumptionResult::Open, "It is an on-demand machine."),
         (false, true) if code == NO_ROLE => (
-            Answer::No,
+            AssumptionResult::No,
             "EC2 is not allowed to create it: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
         ),
-        (false, true) => (Answer::Open, "No machine was launched."),
+        (false, true) => (AssumptionResult::Open, "No machine was launched."),
     };
     let (image, image_said) = match (&request.image, came) {
-        (Some(Image::Id(_)), _) => (Answer::Open, "The pool names its image by ID."),
-        (_, true) => (Answer::Yes, "EC2 used the image in its parameter."),
-        (_, false) => (Answer::Open, "No machine was launched."),
+        (Some(Image::Id(_)), _) => (AssumptionResult::Open, "The pool names its image by ID."),
+        (_, true) => (AssumptionResult::Yes, "EC2 used the image in its parameter."),
+        (_, false) => (AssumptionResult::Open, "No machine was launched."),
     };
     [
         key(
@@ -81,7 +85,7 @@ pub fn rows(
             "The template's role can create interfaces only in the stack's subnets; one was created.",
             "EC2 does not set it, so no launch is allowed.",
         ),
-        Row { what: "The Spot role", answer: role, sentence: role_said },
-        Row { what: "The image's parameter", answer: image, sentence: image_said },
+        Assumption { what: "The Spot role", answer: role, sentence: role_said },
+        Assumption { what: "The image's parameter", answer: image, sentence: image_said },
     ]
 }

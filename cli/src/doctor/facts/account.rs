@@ -6,9 +6,9 @@ use super::{Fact, text};
 
 /// Facts about the account.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct AccountFacts {
     /// The identity of the credentials.
-    pub caller: Fact<Caller>,
+    pub caller: Fact<CallerIdentity>,
     pub concurrency: Fact<Concurrency>,
     /// Quota of standard On-Demand machines, in vCPUs.
     pub on_demand: Fact<f64>,
@@ -22,12 +22,12 @@ pub struct Account {
 
 /// The identity of the credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caller {
+pub struct CallerIdentity {
     pub account: String,
     pub arn: String,
 }
 
-impl Caller {
+impl CallerIdentity {
     /// Parses the answer to `GetCallerIdentity`.
     #[must_use]
     pub fn read(answer: &Value) -> Self {

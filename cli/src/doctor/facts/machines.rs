@@ -17,7 +17,7 @@ pub struct Machines {
     /// The image parameters that exist, with their values.
     pub parameters: Fact<BTreeMap<String, String>>,
     /// The images that exist.
-    pub images: Fact<Vec<FoundImage>>,
+    pub images: Fact<Vec<ImageFacts>>,
 }
 
 /// The fields of a launch template that a pool can override.
@@ -64,7 +64,7 @@ pub fn parameters(answer: &Value) -> BTreeMap<String, String> {
 
 /// An image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundImage {
+pub struct ImageFacts {
     pub id: String,
     /// For example `available`.
     pub state: String,
@@ -74,7 +74,7 @@ pub struct FoundImage {
     pub root: String,
 }
 
-impl FoundImage {
+impl ImageFacts {
     /// Parses the answer to `DescribeImages`.
     #[must_use]
     pub fn read(answer: &Value) -> Vec<Self> {

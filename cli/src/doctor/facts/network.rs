@@ -13,9 +13,9 @@ pub const HTTPS: u16 = 443;
 
 /// Facts about the network.
 #[derive(Clone, Debug)]
-pub struct Network {
+pub struct NetworkFacts {
     /// The stack's network parameters.
-    pub given: Given,
+    pub given: NetworkParameters,
     pub subnets: Fact<Vec<Subnet>>,
     pub tables: Fact<Vec<RouteTable>>,
     pub nats: Fact<Vec<Nat>>,
@@ -29,7 +29,7 @@ pub struct Network {
 
 /// The stack's network parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct NetworkParameters {
     pub vpc: String,
     pub subnets: Vec<String>,
     /// Security groups. Empty means the stack's own.
@@ -38,7 +38,7 @@ pub struct Given {
     pub public_ip: String,
 }
 
-impl Given {
+impl NetworkParameters {
     /// Reads the stack's parameters.
     #[must_use]
     pub fn read(deployed: &Deployed) -> Self {

@@ -7,14 +7,14 @@ use muster_sigv4::Call;
 use serde_json::Value;
 
 use super::super::Session;
-use super::super::batch::Batch;
+use super::super::batch::CallBatch;
 use super::super::doctor::{deployed, known, network};
 use crate::doctor::canary::Course;
 use crate::doctor::canary::refusal::{self, Decoded};
 use crate::doctor::canary::report::{Evidence, Watched};
-use crate::doctor::facts::network::Given;
+use crate::doctor::facts::network::NetworkParameters;
 use crate::doctor::network::of_network;
-use crate::doctor::{Check, Fact, Group, Unknown, unasked};
+use crate::doctor::{Check, CheckGroup, Fact, Unknown, unasked};
 use crate::failure::Failure;
 use crate::world::Cloud;
 
@@ -102,16 +102,18 @@ impl<W: Cloud> Session<'_, W> {
 
     async fn network_of_stack(&mut self) -> Result<Vec<Check>, Failure> {
         let stack = self.world.stack().await?;
-        let (batch, region) = (Batch::default(), self.world.region());
+        let (batch, region) = (CallBatch::default(), self.world.region());
         let network = async {
             match known(&deployed(&batch, &stack).await) {
-                Ok(deployed) => Ok(network::facts(&batch, Given::read(deployed), &stack).await),
+                Ok(deployed) => {
+                    Ok(network::facts(&batch, NetworkParameters::read(deployed), &stack).await)
+                }
                 Err(unknown) => Err(unknown),
             }
         };
         Ok(match self.together(&batch, network).await? {
             Ok(network) => of_network(&network, &region),
-            Err(unknown) => vec![unasked(Group::Network, "subnets", &unknown)],
+            Err(unknown) => vec![unasked(CheckGroup::Network, "subnets", &unknown)],
         })
     }
 

@@ -6,7 +6,7 @@ use muster_sigv4::Call;
 use serde_json::Value;
 
 use super::super::Session;
-use super::super::batch::{Answer, Batch};
+use super::super::batch::{Answer, CallBatch};
 use crate::doctor::facts::Drifted;
 use crate::doctor::{Fact, Unknown};
 use crate::failure::Failure;
@@ -92,7 +92,7 @@ impl<W: Cloud + Console> Session<'_, W> {
     }
 
     async fn one(&mut self, call: Call) -> Result<Answer, Failure> {
-        let batch = Batch::default();
+        let batch = CallBatch::default();
         self.together(&batch, batch.ask(call)).await
     }
 }

@@ -9,10 +9,10 @@ use muster_sigv4::Call;
 use serde_json::json;
 use tokio::join;
 
-use super::super::batch::Batch;
+use super::super::batch::CallBatch;
 use super::network::ec2;
 use crate::doctor::facts::Deployed;
-use crate::doctor::facts::machines::{FoundImage, Machines, Template, offers, parameters};
+use crate::doctor::facts::machines::{ImageFacts, Machines, Template, offers, parameters};
 use crate::doctor::machines::may_read;
 use crate::doctor::{Fact, Unknown};
 
@@ -21,7 +21,7 @@ const PARAMETERS: usize = 10;
 
 /// Queries the launch template, the zones of the pools' types, and the images that the pools and the template name.
 pub(super) async fn facts(
-    batch: &Batch,
+    batch: &CallBatch,
     deployed: Fact<&Deployed>,
     pools: &Fact<Vec<Pool>>,
     stack: &str,
@@ -49,7 +49,7 @@ pub(super) async fn facts(
     Machines { template, offers, parameters, images }
 }
 
-async fn template(batch: &Batch, deployed: &Deployed) -> Fact<Template> {
+async fn template(batch: &CallBatch, deployed: &Deployed) -> Fact<Template> {
     let id = deployed.outputs.get("LaunchTemplateId").map_or("", String::as_str);
     let fields = [("LaunchTemplateId", id), ("LaunchTemplateVersion.1", "$Latest")];
     let call = ec2("DescribeLaunchTemplateVersions", &[], &fields);
@@ -57,7 +57,7 @@ async fn template(batch: &Batch, deployed: &Deployed) -> Fact<Template> {
     batch.fact(call, Template::read).await?.ok_or_else(missing)
 }
 
-async fn zones(batch: &Batch, pools: &[Pool]) -> Fact<BTreeSet<(String, String)>> {
+async fn zones(batch: &CallBatch, pools: &[Pool]) -> Fact<BTreeSet<(String, String)>> {
     let types: BTreeSet<&str> =
         pools.iter().flat_map(|pool| pool.instance_types.iter().map(|one| &**one)).collect();
     let types: Vec<String> = types.into_iter().map(str::to_owned).collect();
@@ -67,7 +67,7 @@ async fn zones(batch: &Batch, pools: &[Pool]) -> Fact<BTreeSet<(String, String)>
 }
 
 /// Returns the images that parameters contain.
-async fn of_parameters(batch: &Batch, names: Vec<&str>) -> Fact<BTreeMap<String, String>> {
+async fn of_parameters(batch: &CallBatch, names: Vec<&str>) -> Fact<BTreeMap<String, String>> {
     let calls = names.chunks(PARAMETERS).map(|names| {
         batch.fact(
             Call::json("ssm", "AmazonSSM.GetParameters", &json!({ "Names": names })),
@@ -78,13 +78,13 @@ async fn of_parameters(batch: &Batch, names: Vec<&str>) -> Fact<BTreeMap<String,
     Ok(found?.into_iter().flatten().collect())
 }
 
-async fn images(batch: &Batch, ids: Vec<String>) -> Fact<Vec<FoundImage>> {
+async fn images(batch: &CallBatch, ids: Vec<String>) -> Fact<Vec<ImageFacts>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     // EC2 hides deprecated images of other accounts, but still launches them.
     let fields = [("IncludeDeprecated", "true")];
-    batch.fact(ec2("DescribeImages", &[("image-id", &ids)], &fields), FoundImage::read).await
+    batch.fact(ec2("DescribeImages", &[("image-id", &ids)], &fields), ImageFacts::read).await
 }
 
 /// Returns the facts if the calls could not be made.

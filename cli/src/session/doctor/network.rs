@@ -4,9 +4,9 @@ use muster_sigv4::Call;
 use serde_json::Value;
 use tokio::join;
 
-use super::super::batch::Batch;
+use super::super::batch::CallBatch;
 use crate::doctor::facts::network::{
-    Acl, Endpoint, Given, Nat, Network, RouteTable, SecurityGroup, Subnet,
+    Acl, Endpoint, Nat, NetworkFacts, NetworkParameters, RouteTable, SecurityGroup, Subnet,
 };
 
 /// Returns an EC2 call with filters: a name and its values. A filter that matches nothing returns
@@ -26,7 +26,11 @@ pub(super) fn ec2(action: &str, filters: &[(&str, &[String])], fields: &[(&str, 
     Call::query("ec2", &all)
 }
 
-pub(in crate::session) async fn facts(batch: &Batch, given: Given, stack: &str) -> Network {
+pub(in crate::session) async fn facts(
+    batch: &CallBatch,
+    given: NetworkParameters,
+    stack: &str,
+) -> NetworkFacts {
     let vpc: &[String] = std::slice::from_ref(&given.vpc);
     let own = [stack.to_owned()];
     let groups: (&str, &[String]) = match given.groups.as_slice() {
@@ -47,5 +51,5 @@ pub(in crate::session) async fn facts(batch: &Batch, given: Given, stack: &str) 
         batch.fact(ec2("DescribeVpcAttribute", &[], &dns), has_dns),
         batch.fact(ec2("DescribeSecurityGroups", &[groups], &[]), SecurityGroup::read),
     );
-    Network { given, subnets, tables, nats, acls, endpoints, resolves, groups }
+    NetworkFacts { given, subnets, tables, nats, acls, endpoints, resolves, groups }
 }

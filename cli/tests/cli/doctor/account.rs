@@ -1,14 +1,14 @@
 //! The account: what it allows, for the pools of a stack and for one that is not deployed yet.
 
-use muster_cli::doctor::facts::account::{Account, Caller, Concurrency};
-use muster_cli::doctor::{Check, Facts, Group, Unknown, checks};
+use muster_cli::doctor::facts::account::{AccountFacts, CallerIdentity, Concurrency};
+use muster_cli::doctor::{Check, CheckGroup, Facts, Unknown, checks};
 use muster_domain::pool::{MarketPolicy, Pool};
 
 use super::{deployed, may_not, running, told};
 
-pub(super) fn well() -> Account {
-    Account {
-        caller: Ok(Caller {
+pub(super) fn well() -> AccountFacts {
+    AccountFacts {
+        caller: Ok(CallerIdentity {
             account: "111122223333".to_owned(),
             arn: "arn:aws:sts::111122223333:assumed-role/Admin/mira".to_owned(),
         }),
@@ -53,7 +53,7 @@ fn each_bound_of_the_account_has_its_sentence() {
                 pool(facts).instance_types = vec!["m7i.large".into(), "m6i.large".into()];
             }),
             ("nothing of it may be asked", |facts| {
-                facts.account = Account {
+                facts.account = AccountFacts {
                     caller: Err(Unknown::NoAnswer("never".to_owned())),
                     concurrency: Err(may_not("lambda:GetAccountSettings")),
                     on_demand: Err(may_not("servicequotas:GetServiceQuota")),
@@ -102,7 +102,8 @@ fn a_quota_is_judged_by_what_the_pools_want() {
         let mut facts = super::well();
         row(&mut facts);
         let all = checks(&facts);
-        let own: Vec<Check> = all.into_iter().filter(|one| one.group == Group::Account).collect();
+        let own: Vec<Check> =
+            all.into_iter().filter(|one| one.group == CheckGroup::Account).collect();
         assert_eq!((own.len(), super::lines(&own).as_str()), (4, ""));
     }
 }

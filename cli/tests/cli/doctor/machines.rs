@@ -1,6 +1,6 @@
 //! Types and images, of the built-in pool and of pools that say otherwise.
 
-use muster_cli::doctor::facts::machines::{FoundImage, Machines, Template, offers, parameters};
+use muster_cli::doctor::facts::machines::{ImageFacts, Machines, Template, offers, parameters};
 use muster_cli::doctor::{Facts, checks};
 use muster_cli::xml;
 use muster_domain::ec2::Arch;
@@ -47,7 +47,7 @@ pub(super) fn well() -> Machines {
         template: Ok(template),
         offers: Ok(offers(&offered)),
         parameters: Ok(parameters(&parameter)),
-        images: Ok(FoundImage::read(&images)),
+        images: Ok(ImageFacts::read(&images)),
     }
 }
 
@@ -59,7 +59,7 @@ fn machines(facts: &mut Facts) -> &mut Machines {
     &mut running(facts).machines
 }
 
-fn image(facts: &mut Facts) -> &mut FoundImage {
+fn image(facts: &mut Facts) -> &mut ImageFacts {
     &mut machines(facts).images.as_mut().expect("known")[0]
 }
 
@@ -156,7 +156,7 @@ fn a_parameter_of_a_version_is_found() {
 fn only_what_machines_boot_is_judged() {
     let rows: [fn(&mut Facts); 2] = [
         |facts| {
-            let arm = FoundImage {
+            let arm = ImageFacts {
                 id: "ami-0bbb".to_owned(),
                 state: "available".to_owned(),
                 arch: "arm64".to_owned(),

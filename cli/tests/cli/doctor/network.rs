@@ -1,7 +1,8 @@
 //! The network: a VPC with a public and a private subnet, as EC2 shows it.
 
 use muster_cli::doctor::facts::network::{
-    Acl, AclEntry, Endpoint, Given, Nat, Network, Route, RouteTable, SecurityGroup, Subnet, Traffic,
+    Acl, AclEntry, Endpoint, Nat, NetworkFacts, NetworkParameters, Route, RouteTable,
+    SecurityGroup, Subnet, Traffic,
 };
 use muster_cli::doctor::{Facts, Unknown};
 use muster_cli::xml;
@@ -63,7 +64,7 @@ pub(super) fn answers() -> [Value; 7] {
     [SUBNETS, TABLES, NATS, ACLS, ENDPOINTS, DNS, GROUPS].map(|text| xml::read(text).expect("XML"))
 }
 
-pub(super) fn well() -> Network {
+pub(super) fn well() -> NetworkFacts {
     let [subnets, tables, nats, acls, endpoints, _, groups] = answers();
     let subnet = |id: &str, zone: &str, free, gives_public_ip| Subnet {
         id: id.to_owned(),
@@ -80,8 +81,8 @@ pub(super) fn well() -> Network {
     assert_eq!(read, expected);
     let acls = Acl::read(&acls);
     assert_eq!(acls.iter().map(|acl| acl.entries.len()).collect::<Vec<_>>(), [3], "IPv4 alone");
-    Network {
-        given: Given {
+    NetworkFacts {
+        given: NetworkParameters {
             vpc: "vpc-1".to_owned(),
             subnets: vec!["subnet-0a1b2c3d".to_owned(), "subnet-0e1f2a3b".to_owned()],
             groups: Vec::new(),
@@ -97,7 +98,7 @@ pub(super) fn well() -> Network {
     }
 }
 
-fn network(facts: &mut Facts) -> &mut Network {
+fn network(facts: &mut Facts) -> &mut NetworkFacts {
     running(facts).network.as_mut().expect("known")
 }
 

@@ -1,10 +1,10 @@
 //! Orders: what the pages show before and after, and that the terminal does the same.
 
 use muster_cli::orders::outcome::Outcome;
-use muster_cli::orders::plan::Plan;
+use muster_cli::orders::plan::OrderEffect;
 use muster_cli::orders::{Details, Order, Reason, Risk};
-use muster_cli::ui::confirm::{self, Given};
-use muster_cli::ui::done::{self, Done};
+use muster_cli::ui::confirm::{self, ConfirmForm};
+use muster_cli::ui::done::{self, OrderResult};
 use muster_cli::ui::fields::Fields;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(crate) fn order(action: &str, fields: &str) -> Order {
     Order::read(action, &Fields::read(fields.as_bytes())).expect("an order")
 }
 
-pub(crate) fn plan(action: &str, fields: &str) -> Plan {
+pub(crate) fn plan(action: &str, fields: &str) -> OrderEffect {
     let order = order(action, fields);
     let first = order.lookup().map(|lookup| answer(&lookup.question()));
     let would = match &order {
@@ -28,7 +28,7 @@ pub(crate) fn plan(action: &str, fields: &str) -> Plan {
         Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
         Order::Canary { .. } => Some(recorded("canary_dry_run")),
     };
-    Plan::read(&order, first, would).expect("a plan")
+    OrderEffect::read(&order, first, would).expect("a plan")
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn an_order_is_told_before_it_is_given() {
         let page = confirm::page(
             &order,
             &Ok(plan(action, fields)),
-            &Given::default(),
+            &ConfirmForm::default(),
             None,
             "0a",
             &about(),
@@ -74,8 +74,10 @@ fn an_order_is_told_before_it_is_given() {
 fn done(action: &str, fields: &str, answer: Value) -> String {
     let order = order(action, fields);
     match done::of(&order, answer, NOW).expect("its answer") {
-        Done::At(page, sentences) => format!("→ {}: {}\n", page.address(), sentences.join(" ")),
-        Done::Said(said) => lines(&done::page(&order, &said, &about())),
+        OrderResult::At(page, sentences) => {
+            format!("→ {}: {}\n", page.address(), sentences.join(" "))
+        }
+        OrderResult::Said(said) => lines(&done::page(&order, &said, &about())),
     }
 }
 
@@ -97,7 +99,9 @@ fn an_order_shows_what_came_of_it() {
     compare("ui_done.html", &all.join("\n"));
     let order = order("adopt", "repository=acme%2Fweb");
     let spoilt = spoilt(recorded("jobs_adopted"), "", &mut 0);
-    let Done::Said(said) = done::of(&order, spoilt, NOW).expect("its answer") else { panic!() };
+    let OrderResult::Said(said) = done::of(&order, spoilt, NOW).expect("its answer") else {
+        panic!()
+    };
     is_text("taken in", &done::page(&order, &said, &about()));
 }
 
@@ -124,10 +128,10 @@ fn what_makes_no_order_is_none() {
 
 #[test]
 fn an_order_wants_a_reason_and_a_name_where_something_may_be_lost() {
-    let given = |reason: &str, typed: &str| Given {
+    let given = |reason: &str, typed: &str| ConfirmForm {
         reason: reason.to_owned(),
         typed: typed.to_owned(),
-        ..Given::default()
+        ..ConfirmForm::default()
     };
     let plain = order("delete", "name=small-l0-0");
     let force = order("force", "name=small-l0-0");
@@ -158,7 +162,7 @@ fn an_order_wants_a_reason_and_a_name_where_something_may_be_lost() {
 
 #[test]
 fn a_pause_may_have_an_end_and_nothing_else_has_one() {
-    let given = |length: &str| Given { length: length.to_owned(), ..filled() };
+    let given = |length: &str| ConfirmForm { length: length.to_owned(), ..filled() };
     let pause = order("pause", "what=launches");
     for (length, seconds) in [("", None), (" 2h ", Some(7_200)), ("30d", Some(2_592_000))] {
         assert!(given(length).check(&pause).is_ok(), "{length}");
@@ -173,8 +177,8 @@ fn a_pause_may_have_an_end_and_nothing_else_has_one() {
     assert!(given("2h").check(&resume).is_ok() && request["for_seconds"].is_null(), "{request}");
 }
 
-fn filled() -> Given {
-    Given { reason: "moving subnets".to_owned(), ..Given::default() }
+fn filled() -> ConfirmForm {
+    ConfirmForm { reason: "moving subnets".to_owned(), ..ConfirmForm::default() }
 }
 
 /// An order in both places: the command, the form, the function's answers to the terminal, and the answer to the order.
@@ -186,7 +190,7 @@ fn rows() -> Vec<Row> {
     let name = "name=small-l0-0";
     let (dry_run, applied) = (recorded("pools_dry_run"), recorded("pools_applied"));
     let restored = recorded("pools_restored");
-    let github = || answer(&muster_cli::ui::memory::Question::GitHub);
+    let github = || answer(&muster_cli::ui::memory::PageQuery::GitHub);
     let switch = || recorded("switch");
     vec![
         (vec!["pause", "launches"], "pause", "what=launches", vec![switch()], switch()),
@@ -303,21 +307,25 @@ fn an_order_is_the_same_in_the_terminal_and_in_the_browser() {
             assert!(told.contains(&sentence), "{line:?} ends with {sentence:?}: {told}");
         }
         // Neither place goes on without the confirmation.
-        let given = Given { reason: reason.unwrap_or_default().to_owned(), ..Given::default() };
+        let given =
+            ConfirmForm { reason: reason.unwrap_or_default().to_owned(), ..ConfirmForm::default() };
         if order.risk() != Risk::None {
             let told = terminal(&row, reason, &["small-l0"], before);
             assert!(!told.contains("exit 0"), "{line:?}: {told}");
         }
-        let typed = Given { typed: "small-l0".to_owned(), ..given.clone() };
+        let typed = ConfirmForm { typed: "small-l0".to_owned(), ..given.clone() };
         let is_typed = matches!(order.risk(), Risk::Type(_));
         assert_eq!(typed.check(&order).is_err(), is_typed, "{line:?}");
-        let typed = Given { typed: "small-l0-0".to_owned(), ..given };
+        let typed = ConfirmForm { typed: "small-l0-0".to_owned(), ..given };
         assert_eq!(typed.check(&order), Ok(()), "{line:?}");
         // Nor without the reason.
         if order.reason() == Reason::Required {
             let told = terminal(&row, None, &[], before);
             assert!(told.contains("Pass a reason"), "{line:?}: {told}");
-            assert!(Given { reason: String::new(), ..typed }.check(&order).is_err(), "{line:?}");
+            assert!(
+                ConfirmForm { reason: String::new(), ..typed }.check(&order).is_err(),
+                "{line:?}"
+            );
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The pages, from answers that were recorded in the simulated cloud.
 
 use muster_cli::failure::Failure;
-use muster_cli::ui::confirm::{self, Given};
+use muster_cli::ui::confirm::{self, ConfirmForm};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
 use muster_cli::ui::go::{self, Way};
-use muster_cli::ui::memory::{Memory, Question};
-use muster_cli::ui::page::Page;
+use muster_cli::ui::memory::{Memory, PageQuery};
+use muster_cli::ui::page::UiPage;
 use muster_cli::ui::{render, report};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
@@ -27,33 +27,33 @@ pub(crate) fn about() -> About {
     }
 }
 
-fn page(address: &str) -> Page {
+fn page(address: &str) -> UiPage {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    Page::read(path, &Fields::read(query.as_bytes())).unwrap_or_else(|| panic!("{address}"))
+    UiPage::read(path, &Fields::read(query.as_bytes())).unwrap_or_else(|| panic!("{address}"))
 }
 
 /// What the function says to a question.
-pub(crate) fn answer(question: &Question) -> Value {
+pub(crate) fn answer(question: &PageQuery) -> Value {
     match question {
-        Question::Overview => overview(),
-        Question::Status => drawn("status"),
-        Question::Costs(..) => recorded("costs"),
-        Question::Waits(2) => recorded("waits_by_the_hour"),
-        Question::Waits(_) => recorded("waits"),
-        Question::List => drawn("list"),
-        Question::Show(_) => recorded("show"),
-        Question::Jobs => drawn("jobs"),
-        Question::Explain(key) if key.job == 7 => recorded("explain_job_over"),
-        Question::Explain(_) => recorded("explain_job"),
-        Question::Pools => recorded("pools"),
-        Question::History => recorded("pools_history"),
-        Question::Phases(pool) => {
+        PageQuery::Overview => overview(),
+        PageQuery::Status => drawn("status"),
+        PageQuery::Costs(..) => recorded("costs"),
+        PageQuery::Waits(2) => recorded("waits_by_the_hour"),
+        PageQuery::Waits(_) => recorded("waits"),
+        PageQuery::List => drawn("list"),
+        PageQuery::Show(_) => recorded("show"),
+        PageQuery::Jobs => drawn("jobs"),
+        PageQuery::Explain(key) if key.job == 7 => recorded("explain_job_over"),
+        PageQuery::Explain(_) => recorded("explain_job"),
+        PageQuery::Pools => recorded("pools"),
+        PageQuery::History => recorded("pools_history"),
+        PageQuery::Phases(pool) => {
             let mut answer = recorded("phases");
             answer["pools"][0]["pool"] = json!(pool);
             answer
         }
-        Question::Audit(_) => recorded("audit"),
-        Question::GitHub => with(
+        PageQuery::Audit(_) => recorded("audit"),
+        PageQuery::GitHub => with(
             installed(),
             json!({
                 "hook": { "url": "https://old.example.com/webhook", "ours": false },
@@ -66,8 +66,10 @@ pub(crate) fn answer(question: &Question) -> Value {
                 ],
             }),
         ),
-        Question::DeadLetters => json!([queue("jobs", 2), queue("launches", 0), queue("reaps", 7)]),
-        Question::Letters(name) => json!({
+        PageQuery::DeadLetters => {
+            json!([queue("jobs", 2), queue("launches", 0), queue("reaps", 7)])
+        }
+        PageQuery::Letters(name) => json!({
             "queue": queue(name.name(), 3),
             "messages": [
                 { "sent_at": "2026-11-20T23:59:00.000Z", "body": r#"{"job":"1/1"}"# },
@@ -93,7 +95,7 @@ fn overview() -> Value {
 }
 
 /// All that a page asks for, answered a while ago.
-fn known(page: &Page, change: impl Fn(Value) -> Value) -> Memory {
+fn known(page: &UiPage, change: impl Fn(Value) -> Value) -> Memory {
     let mut memory = Memory::default();
     for question in page.questions() {
         assert!(memory.is_due(&question, NOW - Seconds(3)));
@@ -182,7 +184,7 @@ fn each_address_is_that_of_its_page() {
         "/dead-letters/nothing",
         "jobs",
     ] {
-        assert_eq!(Page::read(address, &Fields::default()), None, "{address}");
+        assert_eq!(UiPage::read(address, &Fields::default()), None, "{address}");
     }
 }
 
@@ -312,8 +314,11 @@ fn text_of_others_stays_text() {
             format!("/machines?q={0}&state={0}&pool={0}", muster_cli::ui::fields::part(text));
         let page = page(&query);
         is_text(&query, &render(&page, &known(&page, |answer| answer), &about(), NOW));
-        let given =
-            Given { reason: text.to_owned(), typed: text.to_owned(), length: text.to_owned() };
+        let given = ConfirmForm {
+            reason: text.to_owned(),
+            typed: text.to_owned(),
+            length: text.to_owned(),
+        };
         let failure = Failure::Usage(text.to_owned());
         let plan = Ok(plan("force", "name=small-l0-0"));
         let order = order("force", "name=small-l0-0");
@@ -427,7 +432,7 @@ fn without_an_answer_the_last_one_stays_with_its_age() {
     let page = page("/");
     let mut memory = known(&page, |answer| answer);
     let failure = Failure::NoAnswer { function: "ci-admin".to_owned() };
-    memory.learn(&Question::Overview, Err(failure.clone()), NOW);
+    memory.learn(&PageQuery::Overview, Err(failure.clone()), NOW);
     let html = render(&page, &memory, &about(), NOW);
     for told in
         ["3 s old", "No update since", "ci-admin did not answer in time.", "Needs attention"]
@@ -435,7 +440,7 @@ fn without_an_answer_the_last_one_stays_with_its_age() {
         assert!(html.contains(told), "{told}: {html}");
     }
     let mut memory = Memory::default();
-    memory.learn(&Question::Overview, Err(failure), NOW);
+    memory.learn(&PageQuery::Overview, Err(failure), NOW);
     let html = render(&page, &memory, &about(), NOW);
     assert!(
         html.contains("ci-admin did not answer in time.") && !html.contains("No newer"),
@@ -445,7 +450,7 @@ fn without_an_answer_the_last_one_stays_with_its_age() {
 
 #[test]
 fn a_question_is_asked_once_at_a_time_and_anew_behind_an_order() {
-    let (mut memory, question) = (Memory::default(), Question::Overview);
+    let (mut memory, question) = (Memory::default(), PageQuery::Overview);
     let all = [question.clone()];
     assert!(memory.is_due(&question, NOW) && memory.is_wanting(&all));
     assert!(!memory.is_due(&question, NOW + Seconds(60)), "it is on its way");

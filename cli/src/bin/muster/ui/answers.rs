@@ -7,15 +7,15 @@ use axum::body::Body;
 use axum::http::Response;
 use muster_cli::failure::Failure;
 use muster_cli::orders::Order;
-use muster_cli::orders::plan::Plan;
+use muster_cli::orders::plan::OrderEffect;
 use muster_cli::ui::assets::{self, Asset};
-use muster_cli::ui::confirm::{self, Given};
-use muster_cli::ui::done::{self, Done};
+use muster_cli::ui::confirm::{self, ConfirmForm};
+use muster_cli::ui::done::{self, OrderResult};
 use muster_cli::ui::door::PageRequest;
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::go::{self, Way};
-use muster_cli::ui::memory::Question;
-use muster_cli::ui::page::Page;
+use muster_cli::ui::memory::PageQuery;
+use muster_cli::ui::page::UiPage;
 use muster_cli::ui::{frame, render};
 use muster_cli::views::costs::csv;
 use tokio::time::timeout;
@@ -48,7 +48,7 @@ pub(super) async fn get(ui: &Arc<Ui>, request: &PageRequest) -> Response<Body> {
                 Some(order) => confirm_order(ui, &order).await,
                 None => html(ui, 404, &confirm::unread(action, &ui.about)),
             },
-            None => match Page::read(path, &fields) {
+            None => match UiPage::read(path, &fields) {
                 Some(page) => show_page(ui, &page).await,
                 None => html(ui, 404, &frame::missing(&ui.about)),
             },
@@ -57,14 +57,14 @@ pub(super) async fn get(ui: &Arc<Ui>, request: &PageRequest) -> Response<Body> {
 }
 
 /// Renders a page from the cache. If nothing is cached yet, waits for the first answer.
-async fn show_page(ui: &Arc<Ui>, page: &Page) -> Response<Body> {
+async fn show_page(ui: &Arc<Ui>, page: &UiPage) -> Response<Body> {
     wait_for_answers(ui, &page.questions()).await;
     let text = render(page, &ui.memory(), &ui.about, now());
     html(ui, 200, &text)
 }
 
 /// Starts the queries that are due, and waits for those that have no cached answer.
-async fn wait_for_answers(ui: &Arc<Ui>, questions: &[Question]) {
+async fn wait_for_answers(ui: &Arc<Ui>, questions: &[PageQuery]) {
     let mut news = ui.news.subscribe();
     ui.look(questions);
     let known = async {
@@ -96,18 +96,18 @@ async fn find_page(ui: &Arc<Ui>, text: &str) -> Response<Body> {
     }
     match go::jobs(&address, &answers).as_slice() {
         [] => html(ui, 404, &go::lost(&go::hidden(&address), &ui.about)),
-        [(key, _)] => to(ui, &Page::Job(*key).address()),
+        [(key, _)] => to(ui, &UiPage::Job(*key).address()),
         several => html(ui, 200, &go::choice(several, &ui.about)),
     }
 }
 
 /// Returns the costs as CSV.
 async fn costs_csv(ui: &Arc<Ui>, fields: &Fields) -> Response<Body> {
-    let page = Page::read("/costs", fields);
-    let Some(Page::Costs { days, by }) = page else {
+    let page = UiPage::read("/costs", fields);
+    let Some(UiPage::Costs { days, by }) = page else {
         return html(ui, 404, &frame::missing(&ui.about));
     };
-    wait_for_answers(ui, &[Question::Costs(days, by)]).await;
+    wait_for_answers(ui, &[PageQuery::Costs(days, by)]).await;
     let told = ui.memory().costs(days, by).map(csv);
     let headers = [("content-disposition", "attachment; filename=\"costs.csv\"")];
     match told {
@@ -118,13 +118,13 @@ async fn costs_csv(ui: &Arc<Ui>, fields: &Fields) -> Response<Body> {
 
 /// Shows the confirmation page of an order.
 pub(super) async fn confirm_order(ui: &Arc<Ui>, order: &Order) -> Response<Body> {
-    confirm_again(ui, order, &Given::default(), None).await
+    confirm_again(ui, order, &ConfirmForm::default(), None).await
 }
 
 async fn confirm_again(
     ui: &Arc<Ui>,
     order: &Order,
-    given: &Given,
+    given: &ConfirmForm,
     wrong: Option<&str>,
 ) -> Response<Body> {
     let plan = plan(ui, order).await;
@@ -136,7 +136,7 @@ async fn confirm_again(
 /// Submits an order and shows the result.
 pub(super) async fn submit_order(ui: &Arc<Ui>, order: &Order, form: &Fields) -> Response<Body> {
     let text = |name| form.get(name).unwrap_or_default().to_owned();
-    let given = Given { reason: text("reason"), typed: text("typed"), length: text("for") };
+    let given = ConfirmForm { reason: text("reason"), typed: text("typed"), length: text("for") };
     if let Err(wrong) = given.check(order) {
         return confirm_again(ui, order, &given, Some(&wrong)).await;
     }
@@ -147,18 +147,18 @@ pub(super) async fn submit_order(ui: &Arc<Ui>, order: &Order, form: &Fields) -> 
     };
     ui.memory().expire(now());
     match outcome.and_then(|answer| done::of(order, answer, now())) {
-        Ok(Done::At(page, sentences)) => {
+        Ok(OrderResult::At(page, sentences)) => {
             let address = page.address();
             ui.memory().tell(address.clone(), sentences, now());
             to(ui, &address)
         }
-        Ok(Done::Said(said)) => html(ui, 200, &done::page(order, &said, &ui.about)),
+        Ok(OrderResult::Said(said)) => html(ui, 200, &done::page(order, &said, &ui.about)),
         Err(failure) => html(ui, 409, &confirm::refused(order, &failure, &ui.about)),
     }
 }
 
 /// Returns what an order would do, from its dry run.
-async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<Plan, Failure> {
+async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<OrderEffect, Failure> {
     let found = match order.lookup() {
         Some(lookup) => Some(ui.find(&lookup.question()).await?),
         None => None,
@@ -167,7 +167,7 @@ async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<Plan, Failure> {
         Some(request) => Some(ui.ask(&request).await?),
         None => None,
     };
-    Plan::read(order, found, would)
+    OrderEffect::read(order, found, would)
 }
 
 /// Gives the browser its cookie. No other page learns the address with the secret.

@@ -10,7 +10,7 @@ use axum::http::Response;
 use futures_util::stream::unfold;
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::target;
-use muster_cli::ui::memory::Question;
+use muster_cli::ui::memory::PageQuery;
 use muster_domain::time::Time;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -24,7 +24,7 @@ const QUIET: u32 = 15;
 
 struct OpenPage {
     ui: Arc<Ui>,
-    questions: Vec<Question>,
+    questions: Vec<PageQuery>,
     news: watch::Receiver<u64>,
     /// The newest answer that the page was notified of.
     notified_at: Option<Time>,
