@@ -1,22 +1,22 @@
 //! The decision about a signed delivery.
 
-use crate::payload::{Delivery, Origin, cut, read_workflow_job};
+use crate::payload::{DeliveryAction, Origin, cut, read_workflow_job};
 use muster_domain::job::JobStatus;
 use muster_domain::message::JobsMessage;
 
-use crate::event::{Answer, Event, Value};
+use crate::event::{GatewayEvent, Value, WebhookResponse};
 
 /// What to do with a signed delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryDecision {
     /// Only respond.
-    Answer(Answer),
+    Answer(WebhookResponse),
     /// Queue this message, then respond.
     Enqueue(Box<JobsMessage>),
     /// A job event that cannot be read.
     Unreadable {
         /// The response to GitHub.
-        answer: Answer,
+        answer: WebhookResponse,
         /// The repository and installation that it came from.
         origin: Origin,
         /// The problem, without any part of the body.
@@ -29,27 +29,31 @@ pub enum DeliveryDecision {
 /// compare could only be mistyped, and the webhook would then answer 202 to deliveries that are
 /// lost.
 #[must_use]
-pub fn decide(event: &Event, body: &[u8]) -> DeliveryDecision {
+pub fn decide(event: &GatewayEvent, body: &[u8]) -> DeliveryDecision {
     let headers = &event.headers;
     if !is_json(&headers.content_type) {
-        return DeliveryDecision::Answer(Answer::not_json());
+        return DeliveryDecision::Answer(WebhookResponse::not_json());
     }
     DeliveryDecision::Answer(match headers.event.one() {
         Some("workflow_job") => return job(event, body),
-        Some("ping") => Answer::pong(),
-        Some(_) => Answer::ignored("only workflow_job events start runners"),
-        None => Answer::malformed("there is not exactly one X-GitHub-Event header"),
+        Some("ping") => WebhookResponse::pong(),
+        Some(_) => WebhookResponse::ignored("only workflow_job events start runners"),
+        None => WebhookResponse::malformed("there is not exactly one X-GitHub-Event header"),
     })
 }
 
-fn job(event: &Event, body: &[u8]) -> DeliveryDecision {
+fn job(event: &GatewayEvent, body: &[u8]) -> DeliveryDecision {
     let job = match read_workflow_job(body) {
-        Ok(Delivery::Job(job)) => job,
-        Ok(Delivery::Ignored(reason)) => return DeliveryDecision::Answer(Answer::ignored(reason)),
+        Ok(DeliveryAction::Job(job)) => job,
+        Ok(DeliveryAction::Ignored(reason)) => {
+            return DeliveryDecision::Answer(WebhookResponse::ignored(reason));
+        }
         Err(problem) => {
             let (line, column) = (problem.line(), problem.column());
             return DeliveryDecision::Unreadable {
-                answer: Answer::unreadable(cut(&format!("not a workflow_job payload: {problem}"))),
+                answer: WebhookResponse::unreadable(cut(&format!(
+                    "not a workflow_job payload: {problem}"
+                ))),
                 origin: Origin::of(body),
                 problem: format!("{:?} at line {line} column {column}", problem.classify()),
             };
@@ -58,7 +62,7 @@ fn job(event: &Event, body: &[u8]) -> DeliveryDecision {
     // Without labels, a job does not concern Muster. Later events are processed nevertheless: some
     // of them omit the labels of a job that a pool serves.
     if job.labels.is_empty() && job.status <= JobStatus::Queued {
-        return DeliveryDecision::Answer(Answer::ignored("the job requests no label"));
+        return DeliveryDecision::Answer(WebhookResponse::ignored("the job requests no label"));
     }
     let delivery = event.delivery().to_owned();
     DeliveryDecision::Enqueue(Box::new(JobsMessage::JobEvent { event: job, delivery }))

@@ -27,7 +27,7 @@ const MAX_WORD: usize = 64;
 
 /// A delivery from the gateway. Has no `Debug`, so that the body is never logged.
 #[derive(Default, Deserialize)]
-pub struct Event {
+pub struct GatewayEvent {
     /// The relevant headers.
     #[serde(default)]
     pub headers: Headers,
@@ -48,7 +48,7 @@ pub enum Body<'a> {
     Undecodable,
 }
 
-impl Event {
+impl GatewayEvent {
     /// Returns the raw body. Checks the size before decoding.
     #[must_use]
     pub fn body(&self) -> Body<'_> {
@@ -136,7 +136,7 @@ pub struct Headers {
 }
 
 /// The name of a relevant header.
-enum Name {
+enum HeaderName {
     Signature,
     Event,
     Delivery,
@@ -145,15 +145,15 @@ enum Name {
     Other,
 }
 
-const NAMES: [(&str, Name); 5] = [
-    ("x-hub-signature-256", Name::Signature),
-    ("x-github-event", Name::Event),
-    ("x-github-delivery", Name::Delivery),
-    ("content-type", Name::ContentType),
-    ("content-length", Name::ContentLength),
+const NAMES: [(&str, HeaderName); 5] = [
+    ("x-hub-signature-256", HeaderName::Signature),
+    ("x-github-event", HeaderName::Event),
+    ("x-github-delivery", HeaderName::Delivery),
+    ("content-type", HeaderName::ContentType),
+    ("content-length", HeaderName::ContentLength),
 ];
 
-impl<'de> Deserialize<'de> for Name {
+impl<'de> Deserialize<'de> for HeaderName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(NameVisitor)
     }
@@ -163,27 +163,27 @@ impl<'de> Deserialize<'de> for Name {
 struct NameVisitor;
 
 impl Visitor<'_> for NameVisitor {
-    type Value = Name;
+    type Value = HeaderName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a header's name")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Name, E> {
+    fn visit_str<E>(self, text: &str) -> Result<HeaderName, E> {
         let known = NAMES.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
-        Ok(known.map_or(Name::Other, |(_, name)| name))
+        Ok(known.map_or(HeaderName::Other, |(_, name)| name))
     }
 }
 
 impl Headers {
-    fn slot(&mut self, name: &Name) -> Option<&mut Value> {
+    fn slot(&mut self, name: &HeaderName) -> Option<&mut Value> {
         Some(match name {
-            Name::Signature => &mut self.signature,
-            Name::Event => &mut self.event,
-            Name::Delivery => &mut self.delivery,
-            Name::ContentType => &mut self.content_type,
-            Name::ContentLength => &mut self.content_length,
-            Name::Other => return None,
+            HeaderName::Signature => &mut self.signature,
+            HeaderName::Event => &mut self.event,
+            HeaderName::Delivery => &mut self.delivery,
+            HeaderName::ContentType => &mut self.content_type,
+            HeaderName::ContentLength => &mut self.content_length,
+            HeaderName::Other => return None,
         })
     }
 }
@@ -210,9 +210,9 @@ impl<'de> Visitor<'de> for HeadersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Headers, A::Error> {
         let mut headers = Headers::default();
-        while let Some(name) = map.next_key::<Name>()? {
+        while let Some(name) = map.next_key::<HeaderName>()? {
             match headers.slot(&name) {
-                Some(slot) => slot.add(map.next_value::<Text>()?.0),
+                Some(slot) => slot.add(map.next_value::<HeaderText>()?.0),
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -221,9 +221,9 @@ impl<'de> Visitor<'de> for HeadersVisitor {
 }
 
 /// A text. `None` for any other type of value, which no gateway sends.
-struct Text(Option<String>);
+struct HeaderText(Option<String>);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for HeaderText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
         Ok(Self(if let serde_json::Value::String(text) = value { Some(text) } else { None }))
@@ -232,7 +232,7 @@ impl<'de> Deserialize<'de> for Text {
 
 /// The response to GitHub, which shows it in its delivery log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct WebhookResponse {
     /// The HTTP status.
     pub status: u16,
     /// The outcome, one of a few words, for logs and metrics.
@@ -241,7 +241,7 @@ pub struct Answer {
     pub reason: Cow<'static, str>,
 }
 
-impl Answer {
+impl WebhookResponse {
     fn new(status: u16, outcome: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { status, outcome, reason: reason.into() }
     }
@@ -313,7 +313,7 @@ impl Answer {
 }
 
 /// Serializes in the gateway's format.
-impl Serialize for Answer {
+impl Serialize for WebhookResponse {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let body = json!({"outcome": self.outcome, "reason": self.reason}).to_string();
         let mut answer = serializer.serialize_struct("Answer", 3)?;

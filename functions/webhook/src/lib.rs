@@ -28,7 +28,7 @@ use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
 
 pub use self::decide::{DeliveryDecision, decide};
-pub use self::event::{Answer, Body, Event, MAX_BODY, Value};
+pub use self::event::{Body, GatewayEvent, MAX_BODY, Value, WebhookResponse};
 use self::payload::Origin;
 
 /// Verifies GitHub's signatures.
@@ -68,7 +68,7 @@ pub struct Webhook<S, Q> {
 impl<S: Signatures, Q: Queue> Webhook<S, Q> {
     /// Responds to a delivery. Logs one line about it, which never contains the body or any
     /// unsigned part.
-    pub async fn handle(&self, event: &Event, now: Time) -> Answer {
+    pub async fn handle(&self, event: &GatewayEvent, now: Time) -> WebhookResponse {
         let LoggedAnswer { verified, job, origin, error, answer } = self.process(event, now).await;
         let github_event = verified.then(|| event.github_event());
         // Neither the ID nor the event's name is covered by the signature; both are reduced to
@@ -98,19 +98,19 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         answer
     }
 
-    async fn process(&self, event: &Event, now: Time) -> LoggedAnswer {
+    async fn process(&self, event: &GatewayEvent, now: Time) -> LoggedAnswer {
         let body = match event.body() {
             Body::Raw(body) => body,
-            Body::TooLarge => return Answer::too_large().into(),
+            Body::TooLarge => return WebhookResponse::too_large().into(),
             // A body that cannot be decoded has no verifiable signature.
-            Body::Undecodable => return Answer::unsigned().into(),
+            Body::Undecodable => return WebhookResponse::unsigned().into(),
         };
         match self.is_signed(&body, event, now).await {
             Ok(true) => {}
-            Ok(false) => return Answer::unsigned().into(),
+            Ok(false) => return WebhookResponse::unsigned().into(),
             Err(error) => {
                 let error = Some(with_causes(&error));
-                return LoggedAnswer { error, ..Answer::no_secret().into() };
+                return LoggedAnswer { error, ..WebhookResponse::no_secret().into() };
             }
         }
         let logged = match decide(event, &body) {
@@ -125,7 +125,12 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         LoggedAnswer { verified: true, ..logged }
     }
 
-    async fn is_signed(&self, body: &[u8], event: &Event, now: Time) -> Result<bool, SecretError> {
+    async fn is_signed(
+        &self,
+        body: &[u8],
+        event: &GatewayEvent,
+        now: Time,
+    ) -> Result<bool, SecretError> {
         match &event.headers.signature {
             Value::One(header) => self.signatures.is_signed(body, Some(header), now).await,
             // With two signatures, it would be arbitrary which one to trust.
@@ -135,7 +140,12 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
 
     /// Queues a query for all queued jobs of the event's repository. If that fails, makes GitHub
     /// redeliver the event.
-    async fn have_asked(&self, event: &Event, origin: &Origin, answer: Answer) -> Answer {
+    async fn have_asked(
+        &self,
+        event: &GatewayEvent,
+        origin: &Origin,
+        answer: WebhookResponse,
+    ) -> WebhookResponse {
         let Origin { repository: Some(repository), installation } = origin.clone() else {
             return answer;
         };
@@ -145,7 +155,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
             Ok(()) => answer,
             Err(error) => {
                 tracing::error!(error = with_causes(&error), "cannot queue an unreadable event");
-                Answer::not_queued()
+                WebhookResponse::not_queued()
             }
         }
     }
@@ -157,10 +167,10 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
         let (key, status) = (event.key, event.status);
         let job = Some(key.to_string());
         match self.queue.send_jobs(&[message]).await {
-            Ok(()) => LoggedAnswer { job, ..Answer::queued(key, status).into() },
+            Ok(()) => LoggedAnswer { job, ..WebhookResponse::queued(key, status).into() },
             Err(error) => {
                 let error = Some(with_causes(&error));
-                LoggedAnswer { job, error, ..Answer::not_queued().into() }
+                LoggedAnswer { job, error, ..WebhookResponse::not_queued().into() }
             }
         }
     }
@@ -174,11 +184,11 @@ struct LoggedAnswer {
     /// The origin of a delivery whose job cannot be read.
     origin: Origin,
     error: Option<String>,
-    answer: Answer,
+    answer: WebhookResponse,
 }
 
-impl From<Answer> for LoggedAnswer {
-    fn from(answer: Answer) -> Self {
+impl From<WebhookResponse> for LoggedAnswer {
+    fn from(answer: WebhookResponse) -> Self {
         Self { verified: false, job: None, origin: Origin::default(), error: None, answer }
     }
 }

@@ -9,7 +9,7 @@ use muster_aws::queue::{QueueUrls, SqsQueue};
 use muster_aws::secrets::WebhookSecret;
 use muster_control::metrics::{Measure, Measures};
 use muster_domain::causes::with_causes;
-use muster_webhook::{Event, Webhook};
+use muster_webhook::{GatewayEvent, Webhook};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), lambda_runtime::Error> {
@@ -18,7 +18,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         tracing::error!(error = format!("{error:#}"), "the webhook cannot start");
     })?;
     let (stack, webhook) = (stack.as_str(), &webhook);
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<Event>| async move {
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<GatewayEvent>| async move {
         let answer = webhook.handle(&event.payload, muster_aws::clock::now()).await;
         if let Some(metric) = answer.metric() {
             // An alarm uses it, so it is kept regardless of the setting.

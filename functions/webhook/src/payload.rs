@@ -19,7 +19,7 @@ const MAX_LABEL_LENGTH: usize = 256;
 
 /// What a delivery requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delivery {
+pub enum DeliveryAction {
     /// A job event for the queue.
     Job(Box<JobEvent>),
     /// No action; the reason is shown in GitHub's delivery log.
@@ -30,8 +30,8 @@ pub enum Delivery {
 struct Payload {
     action: String,
     workflow_job: WorkflowJob,
-    repository: Repository,
-    installation: Option<Installation>,
+    repository: PayloadRepository,
+    installation: Option<PayloadInstallation>,
 }
 
 #[derive(Deserialize)]
@@ -63,23 +63,23 @@ struct WorkflowJob {
 }
 
 #[derive(Deserialize)]
-struct Repository {
+struct PayloadRepository {
     id: u64,
     full_name: String,
     #[serde(default, deserialize_with = "or_default")]
     private: bool,
     #[serde(default, deserialize_with = "or_default")]
-    owner: Owner,
+    owner: PayloadOwner,
 }
 
 #[derive(Default, Deserialize)]
-struct Owner {
+struct PayloadOwner {
     #[serde(default, rename = "type", deserialize_with = "or_default")]
     kind: String,
 }
 
 #[derive(Deserialize)]
-struct Installation {
+struct PayloadInstallation {
     id: u64,
 }
 
@@ -119,7 +119,7 @@ impl Origin {
 ///
 /// # Errors
 /// If it is not such a payload.
-pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
+pub fn read_workflow_job(body: &[u8]) -> Result<DeliveryAction, serde_json::Error> {
     let payload: Payload = serde_json::from_slice(body)?;
     let status = match payload.action.as_str() {
         "waiting" => JobStatus::Waiting,
@@ -128,7 +128,7 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
         "completed" => JobStatus::Completed,
         other => {
             let action = cut(other);
-            return Ok(Delivery::Ignored(format!(
+            return Ok(DeliveryAction::Ignored(format!(
                 "workflow_job action {action:?} needs no runner"
             )));
         }
@@ -137,18 +137,20 @@ pub fn read_workflow_job(body: &[u8]) -> Result<Delivery, serde_json::Error> {
     // Not cut: the name is a path at GitHub, and a shortened one would identify a different
     // repository.
     if payload.repository.full_name.chars().count() > MAX_NAME {
-        return Ok(Delivery::Ignored(format!("a repository's name over {MAX_NAME} characters")));
+        return Ok(DeliveryAction::Ignored(format!(
+            "a repository's name over {MAX_NAME} characters"
+        )));
     }
     if job.labels.len() > MAX_LABELS
         || job.labels.iter().any(|label| label.len() > MAX_LABEL_LENGTH)
     {
-        return Ok(Delivery::Ignored(format!(
+        return Ok(DeliveryAction::Ignored(format!(
             "more than {MAX_LABELS} labels, or a label over {MAX_LABEL_LENGTH} bytes"
         )));
     }
     let kept = |text: Option<String>| text.filter(|text| !text.is_empty()).map(|text| cut(&text));
     let runner = kept(job.runner_name);
-    Ok(Delivery::Job(Box::new(JobEvent {
+    Ok(DeliveryAction::Job(Box::new(JobEvent {
         key: JobKey { repository: payload.repository.id, job: job.id },
         status,
         repository: payload.repository.full_name.into(),

@@ -5,7 +5,7 @@ mod support;
 use muster_control::metrics::Metric;
 use muster_domain::ids::InstallationId;
 use muster_domain::message::{JobsMessage, to_ascii_json};
-use muster_webhook::{Answer, Event, MAX_BODY};
+use muster_webhook::{GatewayEvent, MAX_BODY, WebhookResponse};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{CURRENT, Knock, NOW, PREVIOUS, QUEUED, Secrets, handle, sign, unavailable, webhook};
@@ -307,8 +307,8 @@ fn the_answer_is_what_the_gateway_expects() {
 /// The files of `events/`, for sending by hand.
 #[test]
 fn the_sample_events_are_answered() {
-    let answer = |text: &str| -> Answer {
-        let event: Event = serde_json::from_str(text).expect("an event");
+    let answer = |text: &str| -> WebhookResponse {
+        let event: GatewayEvent = serde_json::from_str(text).expect("an event");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(webhook().handle(&event, NOW))
     };
@@ -331,7 +331,7 @@ fn events_of_odd_shape_are_answered() {
         r#"{"headers":{},"body":""}"#,
         r#"{"headers":{"x-hub-signature-256":null,"x-github-event":[1]},"isBase64Encoded":false}"#,
     ] {
-        let event: Event = serde_json::from_str(text).expect("an event");
+        let event: GatewayEvent = serde_json::from_str(text).expect("an event");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         assert_eq!(runtime.block_on(webhook().handle(&event, NOW)).status, 401, "{text}");
     }

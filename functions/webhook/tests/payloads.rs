@@ -4,7 +4,7 @@ use muster_domain::ids::{InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
-use muster_webhook::payload::{Delivery, Origin, read_workflow_job};
+use muster_webhook::payload::{DeliveryAction, Origin, read_workflow_job};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -25,20 +25,20 @@ fn waiting() -> Value {
     waiting
 }
 
-fn read(payload: &Value) -> Result<Delivery, String> {
+fn read(payload: &Value) -> Result<DeliveryAction, String> {
     read_workflow_job(payload.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
 fn event(payload: &Value) -> JobEvent {
     match read(payload) {
-        Ok(Delivery::Job(event)) => *event,
+        Ok(DeliveryAction::Job(event)) => *event,
         other => panic!("{other:?}"),
     }
 }
 
 fn ignored(payload: &Value) -> String {
     match read(payload) {
-        Ok(Delivery::Ignored(reason)) => reason,
+        Ok(DeliveryAction::Ignored(reason)) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -227,7 +227,7 @@ fn labels_are_folded_and_bounded() {
     let many = |count: usize| labels((0..count).map(|n| json!(format!("l{n}"))).collect());
     assert_eq!(self::event(&many(100)).labels.iter().count(), 100);
     ignored(&many(101));
-    assert!(matches!(read(&labels(json!(["x".repeat(256)]))), Ok(Delivery::Job(_))));
+    assert!(matches!(read(&labels(json!(["x".repeat(256)]))), Ok(DeliveryAction::Job(_))));
     ignored(&labels(json!(["x".repeat(257)])));
 }
 
@@ -317,7 +317,10 @@ fn depth_is_no_danger() {
         let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         // In a skipped field, and as the whole payload.
         let inside = text.replacen("{", &format!("{{\"deep\":{deep},"), 1);
-        assert!(matches!(read_workflow_job(inside.as_bytes()), Ok(Delivery::Job(_))), "{depth}");
+        assert!(
+            matches!(read_workflow_job(inside.as_bytes()), Ok(DeliveryAction::Job(_))),
+            "{depth}"
+        );
         read_workflow_job(deep.as_bytes()).expect_err("accepted");
         read_workflow_job("{\"a\":".repeat(depth).as_bytes()).expect_err("accepted");
         // In a field that is read.
@@ -414,7 +417,7 @@ proptest! {
         let mut changed = payload(QUEUED);
         let field = path.iter().fold(&mut changed, |value, key| &mut value[*key]);
         *field = value;
-        if let Ok(Delivery::Job(event)) = read(&changed) {
+        if let Ok(DeliveryAction::Job(event)) = read(&changed) {
             let message = muster_domain::message::JobsMessage::JobEvent { event, delivery: String::new() };
             let ascii = muster_domain::message::to_ascii_json(&message);
             prop_assert!(ascii.bytes().all(|b| (0x20..0x7f).contains(&b)));

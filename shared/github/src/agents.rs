@@ -14,7 +14,7 @@ use muster_domain::time::{Seconds, Time};
 use serde::Deserialize;
 
 use crate::answer::fault;
-use crate::client::Call;
+use crate::client::ApiRequest;
 use crate::{App, AppKey, route};
 
 /// How long a list is valid. Releases are weeks apart.
@@ -28,11 +28,14 @@ const DEPRECATION: &str = "get-agent-deprecation";
 
 /// The latest answers by entity, because GitHub releases a version to one owner after the other.
 #[derive(Default)]
-pub(crate) struct Lists(Mutex<HashMap<Entity, Known>>, Mutex<HashMap<(Entity, AgentVersion), End>>);
+pub(crate) struct Lists(
+    Mutex<HashMap<Entity, CachedAgents>>,
+    Mutex<HashMap<(Entity, AgentVersion), CachedDeprecation>>,
+);
 
 /// When a version is deprecated, and until when that answer is valid.
 #[derive(Clone)]
-struct End {
+struct CachedDeprecation {
     answer: Result<Option<Time>, ProviderError>,
     holds_until: Time,
 }
@@ -49,7 +52,7 @@ struct Deprecation {
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedAgents {
     answer: Result<Vec<AgentDownload>, ProviderError>,
     holds_until: Time,
 }
@@ -88,11 +91,11 @@ impl Application {
 }
 
 impl Lists {
-    fn known(&self, entity: &Entity) -> Option<Known> {
+    fn known(&self, entity: &Entity) -> Option<CachedAgents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(entity).cloned()
     }
 
-    fn remember(&self, entity: &Entity, known: Known) {
+    fn remember(&self, entity: &Entity, known: CachedAgents) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(entity.clone(), known);
     }
@@ -119,7 +122,7 @@ impl<K: AppKey> App<K> {
             Some(Ok(last)) if answer.is_err() => Ok(last),
             _ => answer,
         };
-        let known = Known { answer: answer.clone(), holds_until: now + holds };
+        let known = CachedAgents { answer: answer.clone(), holds_until: now + holds };
         self.agents.remember(&registrar.entity, known);
         answer
     }
@@ -144,7 +147,7 @@ impl<K: AppKey> App<K> {
             Err(ProviderError::Unavailable(fault(DEPRECATION, "timeout", message, now)))
         });
         let holds = if answer.is_ok() { HOLDS } else { ASK_AGAIN };
-        let end = End { answer: answer.clone(), holds_until: now + holds };
+        let end = CachedDeprecation { answer: answer.clone(), holds_until: now + holds };
         self.agents.1.lock().unwrap_or_else(PoisonError::into_inner).insert(key, end);
         answer
     }
@@ -155,7 +158,7 @@ impl<K: AppKey> App<K> {
         version: AgentVersion,
     ) -> Result<Option<Time>, ProviderError> {
         let path = route::deprecation(&registrar.entity, version);
-        let call = Call { operation: DEPRECATION, method: Method::GET, path, body: None };
+        let call = ApiRequest { operation: DEPRECATION, method: Method::GET, path, body: None };
         let answer = self.call(registrar, &call).await?;
         match answer.status {
             StatusCode::OK => {
@@ -175,7 +178,7 @@ impl<K: AppKey> App<K> {
         registrar: &Registrar,
     ) -> Result<Vec<AgentDownload>, ProviderError> {
         let path = route::agents(&registrar.entity);
-        let call = Call { operation: OPERATION, method: Method::GET, path, body: None };
+        let call = ApiRequest { operation: OPERATION, method: Method::GET, path, body: None };
         let answer = self.call(registrar, &call).await?;
         if answer.status != StatusCode::OK {
             return Err(answer.trouble());

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// A response with any status. Has no `Debug`, because the body may be a credential.
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) operation: &'static str,
     /// When the request was sent.
     pub(crate) at: Time,
@@ -100,7 +100,7 @@ fn details(errors: &Value) -> Vec<String> {
     }
 }
 
-impl Answer {
+impl ApiResponse {
     /// Parses the body. Errors give only the position, because the body may contain a credential.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         serde_json::from_str(&self.body).map_err(|error| {

@@ -17,7 +17,7 @@ use muster_domain::time::Time;
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::answer::{Answer, fault};
+use crate::answer::{ApiResponse, fault};
 use crate::{ClientSettings, SetupError};
 
 /// The user agent, which GitHub requires of every client.
@@ -29,7 +29,7 @@ const MAX_REDIRECTS: usize = 3;
 const IDLE_KEPT: Duration = Duration::from_secs(5);
 
 /// An unsigned call.
-pub(crate) struct Call {
+pub(crate) struct ApiRequest {
     /// Its name in errors.
     pub(crate) operation: &'static str,
     pub(crate) method: Method,
@@ -76,33 +76,33 @@ impl Client {
     /// Sends a call and reads the whole response. An error means that there was no response.
     pub(crate) async fn send(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         base: &Base,
         bearer: &SecretString,
         at: Time,
-    ) -> Result<Answer, ProviderError> {
+    ) -> Result<ApiResponse, ProviderError> {
         self.send_with(call, base, Some(bearer), bearer, at).await
     }
 
     /// Sends a call without a bearer token, for a call whose path is its credential.
     pub(crate) async fn send_unsigned(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         base: &Base,
         hidden: &SecretString,
         at: Time,
-    ) -> Result<Answer, ProviderError> {
+    ) -> Result<ApiResponse, ProviderError> {
         self.send_with(call, base, None, hidden, at).await
     }
 
     async fn send_with(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         base: &Base,
         bearer: Option<&SecretString>,
         hidden: &SecretString,
         at: Time,
-    ) -> Result<Answer, ProviderError> {
+    ) -> Result<ApiResponse, ProviderError> {
         let outcome = tokio::time::timeout(self.limit, self.exchange(call, base, bearer)).await;
         let failed = |code, message| {
             // The client's own messages are safe, but they would quote a header that cannot be
@@ -123,7 +123,7 @@ impl Client {
         match outcome {
             Err(_) => Err(failed("timeout", format!("no answer within {:?}", self.limit))),
             Ok(Err(error)) => Err(failed(code_of(&error), told(&error))),
-            Ok(Ok((status, headers, body))) => Ok(Answer {
+            Ok(Ok((status, headers, body))) => Ok(ApiResponse {
                 operation: call.operation,
                 at,
                 status,
@@ -136,7 +136,7 @@ impl Client {
 
     async fn exchange(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         base: &Base,
         bearer: Option<&SecretString>,
     ) -> octocrab::Result<(StatusCode, HeaderMap, String)> {

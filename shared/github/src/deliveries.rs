@@ -9,7 +9,7 @@ use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::Time;
 use serde::Deserialize;
 
-use crate::client::Call;
+use crate::client::ApiRequest;
 use crate::{App, AppKey, PAGE_SIZE};
 
 /// The event for jobs, and its action for a queued job.
@@ -17,7 +17,7 @@ const JOBS: &str = "workflow_job";
 const QUEUED: &str = "queued";
 
 #[derive(Deserialize)]
-struct Attempt {
+struct DeliveryAttempt {
     id: u64,
     guid: String,
     delivered_at: jiff::Timestamp,
@@ -32,7 +32,7 @@ struct Attempt {
     action: Option<String>,
 }
 
-impl Attempt {
+impl DeliveryAttempt {
     fn at(&self) -> Time {
         Time::from_millis(self.delivered_at.as_millisecond())
     }
@@ -64,7 +64,7 @@ impl<K: AppKey> App<K> {
         cursor: Option<&str>,
     ) -> Result<Option<DeliveryPage>, ProviderError> {
         let from = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
-        let call = Call {
+        let call = ApiRequest {
             operation: "list-deliveries",
             method: Method::GET,
             path: format!("/app/hook/deliveries?per_page={PAGE_SIZE}{from}"),
@@ -81,17 +81,17 @@ impl<K: AppKey> App<K> {
             }
             _ => return Err(answer.trouble()),
         }
-        let attempts: Vec<Attempt> = answer.read()?;
+        let attempts: Vec<DeliveryAttempt> = answer.read()?;
         let (newest, oldest) =
-            (attempts.first().map(Attempt::at), attempts.last().map(Attempt::at));
+            (attempts.first().map(DeliveryAttempt::at), attempts.last().map(DeliveryAttempt::at));
         let next = answer.next_page().and_then(cursor_of).map(str::to_owned);
         let ours = attempts.into_iter().filter(|one| one.event == JOBS);
-        let deliveries = ours.map(Attempt::delivery).collect();
+        let deliveries = ours.map(DeliveryAttempt::delivery).collect();
         Ok(Some(DeliveryPage { deliveries, newest, oldest, next }))
     }
 
     pub(crate) async fn attempt_again(&self, delivery: u64) -> Result<bool, ProviderError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "redeliver",
             method: Method::POST,
             path: format!("/app/hook/deliveries/{delivery}/attempts"),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_attempt_is_settled_by_an_answer_that_another_one_would_get_again() {
-        let of = |status_code| Attempt {
+        let of = |status_code| DeliveryAttempt {
             id: 1,
             guid: "g".to_owned(),
             delivered_at: jiff::Timestamp::UNIX_EPOCH,

@@ -19,9 +19,9 @@ use muster_domain::time::Time;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::answer::Answer;
+use crate::answer::ApiResponse;
 use crate::answer::fault;
-use crate::client::Call;
+use crate::client::ApiRequest;
 use crate::{App, AppKey, PAGE_SIZE, route};
 
 /// Maximum number of pages in a listing, which is ten thousand entries. More would take minutes.
@@ -32,7 +32,7 @@ pub(crate) const LAST_DELIVERIES: usize = 20;
 /// An installation of the App.
 /// Source: docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
 #[derive(Deserialize)]
-struct Installation {
+struct ListedInstallation {
     id: u64,
     target_type: String,
     account: Option<Account>,
@@ -94,7 +94,7 @@ struct HookConfig {
 }
 
 #[derive(Deserialize)]
-struct Attempt {
+struct RecentDelivery {
     #[serde(default)]
     event: String,
     #[serde(default)]
@@ -105,14 +105,14 @@ struct Attempt {
 }
 
 #[derive(Deserialize)]
-struct RepositoryList {
+struct InstallationRepositories {
     #[serde(default)]
     total_count: usize,
-    repositories: Vec<Repository>,
+    repositories: Vec<InstallationRepository>,
 }
 
 #[derive(Deserialize)]
-struct Repository {
+struct InstallationRepository {
     id: u64,
     full_name: String,
     #[serde(default)]
@@ -120,12 +120,12 @@ struct Repository {
 }
 
 #[derive(Deserialize)]
-struct Groups {
-    runner_groups: Vec<RunnerGroup>,
+struct RunnerGroupList {
+    runner_groups: Vec<ListedRunnerGroup>,
 }
 
 #[derive(Deserialize)]
-struct RunnerGroup {
+struct ListedRunnerGroup {
     id: u64,
     name: String,
     // Missing on older servers, which then does not count as a restriction.
@@ -145,8 +145,8 @@ impl Account {
     }
 }
 
-impl From<RunnerGroup> for Group {
-    fn from(group: RunnerGroup) -> Self {
+impl From<ListedRunnerGroup> for Group {
+    fn from(group: ListedRunnerGroup) -> Self {
         Self {
             id: group.id,
             name: group.name,
@@ -157,8 +157,8 @@ impl From<RunnerGroup> for Group {
     }
 }
 
-impl From<Installation> for Installed {
-    fn from(one: Installation) -> Self {
+impl From<ListedInstallation> for Installed {
+    fn from(one: ListedInstallation) -> Self {
         Self {
             account: one
                 .account
@@ -177,7 +177,7 @@ impl From<Installation> for Installed {
     }
 }
 
-impl Installation {
+impl ListedInstallation {
     /// Returns the organization or enterprise, if it has this ID.
     fn entity(&self, id: EntityId) -> Option<Entity> {
         let account = self.account.as_ref().filter(|account| account.id == id.number)?;
@@ -193,12 +193,12 @@ impl Installation {
 
 impl<K: AppKey> App<K> {
     /// Returns the App's installations.
-    async fn all_installations(&self) -> Result<Vec<Installation>, ProviderError> {
+    async fn all_installations(&self) -> Result<Vec<ListedInstallation>, ProviderError> {
         self.all(
             "list-installations",
             "/app/installations",
             async |call| self.call_as_app(call).await,
-            Answer::read,
+            ApiResponse::read,
         )
         .await
     }
@@ -218,7 +218,7 @@ impl<K: AppKey> App<K> {
                 async |call| {
                     self.call_with(call, async || self.token_to_list(installation).await).await
                 },
-                |answer| Ok(answer.read::<RepositoryList>()?.repositories),
+                |answer| Ok(answer.read::<InstallationRepositories>()?.repositories),
             )
             .await?;
         let found = all.into_iter().find(|repository| repository.id == number);
@@ -262,7 +262,7 @@ impl<K: AppKey> App<K> {
         installation: InstallationId,
         page: u32,
     ) -> Result<(Vec<Entity>, bool), ProviderError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "list-repositories",
             method: Method::GET,
             path: format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}"),
@@ -273,7 +273,7 @@ impl<K: AppKey> App<K> {
         if answer.status != StatusCode::OK {
             return Err(answer.trouble());
         }
-        let list: RepositoryList = answer.read()?;
+        let list: InstallationRepositories = answer.read()?;
         let named = list.repositories.into_iter().filter_map(|one| one.full_name.parse().ok());
         Ok((named.collect(), answer.next_page().is_some()))
     }
@@ -283,13 +283,13 @@ impl<K: AppKey> App<K> {
         &self,
         operation: &'static str,
         path: &str,
-        send: impl AsyncFn(&Call) -> Result<Answer, ProviderError>,
-        read: impl Fn(&Answer) -> Result<Vec<T>, ProviderError>,
+        send: impl AsyncFn(&ApiRequest) -> Result<ApiResponse, ProviderError>,
+        read: impl Fn(&ApiResponse) -> Result<Vec<T>, ProviderError>,
     ) -> Result<Vec<T>, ProviderError> {
         let mut found = Vec::new();
         for page in 1..=MAX_PAGES {
             let path = format!("{path}?per_page={PAGE_SIZE}&page={page}");
-            let call = Call { operation, method: Method::GET, path, body: None };
+            let call = ApiRequest { operation, method: Method::GET, path, body: None };
             let answer = send(&call).await?;
             match answer.status {
                 StatusCode::OK => found.extend(read(&answer)?),
@@ -323,7 +323,7 @@ impl<K: AppKey> Directory for App<K> {
 
     async fn app(&self) -> Result<AppSettings, AppProblem> {
         let (operation, path) = ("get-app", "/app".to_owned());
-        let call = Call { operation, method: Method::GET, path, body: None };
+        let call = ApiRequest { operation, method: Method::GET, path, body: None };
         let (app, answer) = self.call_as_named_app(&call).await.map_err(no_app)?;
         settings(app, &answer)
     }
@@ -334,7 +334,7 @@ impl<K: AppKey> Directory for App<K> {
 
     async fn hook(&self) -> Result<Hook, ProviderError> {
         let (operation, path) = ("get-hook", "/app/hook/config".to_owned());
-        let call = Call { operation, method: Method::GET, path, body: None };
+        let call = ApiRequest { operation, method: Method::GET, path, body: None };
         let answer = self.call_as_app(&call).await?;
         let config: HookConfig = match answer.status {
             StatusCode::OK => answer.read()?,
@@ -350,7 +350,7 @@ impl<K: AppKey> Directory for App<K> {
     }
 
     async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "list-deliveries",
             method: Method::GET,
             path: format!("/app/hook/deliveries?per_page={LAST_DELIVERIES}"),
@@ -360,8 +360,8 @@ impl<K: AppKey> Directory for App<K> {
         if answer.status != StatusCode::OK {
             return Err(answer.trouble());
         }
-        let all: Vec<Attempt> = answer.read()?;
-        let read = |Attempt { event, delivered_at, status_code }| HookAnswer {
+        let all: Vec<RecentDelivery> = answer.read()?;
+        let read = |RecentDelivery { event, delivered_at, status_code }| HookAnswer {
             event,
             at: delivered_at.map(|at: jiff::Timestamp| Time::from_millis(at.as_millisecond())),
             status: status_code.filter(|code| *code > 0),
@@ -374,7 +374,7 @@ impl<K: AppKey> Directory for App<K> {
         let mut installations = self.all_installations().await?;
         installations.retain(|one| one.suspended_at.is_none());
         for installation in installations {
-            let call = Call {
+            let call = ApiRequest {
                 operation: "list-repositories",
                 method: Method::GET,
                 path: format!("/installation/repositories?per_page={PAGE_SIZE}"),
@@ -386,7 +386,7 @@ impl<K: AppKey> Directory for App<K> {
             if answer.status != StatusCode::OK {
                 return Err(answer.trouble());
             }
-            let list: RepositoryList = answer.read()?;
+            let list: InstallationRepositories = answer.read()?;
             seen.more |= list.total_count > list.repositories.len();
             let named = list.repositories.into_iter().filter_map(|one| {
                 Some(SeenRepository { name: one.full_name.parse().ok()?, is_private: one.private })
@@ -404,7 +404,7 @@ impl<K: AppKey> Directory for App<K> {
                 "list-runner-groups",
                 &route::groups(entity),
                 async |call| self.call(&registrar, call).await,
-                |answer| Ok(answer.read::<Groups>()?.runner_groups),
+                |answer| Ok(answer.read::<RunnerGroupList>()?.runner_groups),
             )
             .await?;
         Ok(all.into_iter().map(Group::from).collect())
@@ -412,7 +412,7 @@ impl<K: AppKey> Directory for App<K> {
 }
 
 /// Converts GitHub's response to an App's query about itself.
-pub(crate) fn settings(app: String, answer: &Answer) -> Result<AppSettings, AppProblem> {
+pub(crate) fn settings(app: String, answer: &ApiResponse) -> Result<AppSettings, AppProblem> {
     match answer.status {
         StatusCode::OK => {
             let GithubApp { id, slug, name, owner, html_url, events, permissions } =

@@ -45,8 +45,8 @@ use muster_domain::time::Time;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::answer::Answer;
-use crate::client::{Call, Client};
+use crate::answer::ApiResponse;
+use crate::client::{ApiRequest, Client};
 pub use crate::identity::AppIdentity;
 pub use crate::setup::AppStore;
 use crate::token::Token;
@@ -173,16 +173,20 @@ impl<K: AppKey> App<K> {
 
     /// Makes a call with the installation's token. If the token is rejected, drops it and repeats
     /// the call once with a new one: tokens expire early when an installation changes.
-    async fn call(&self, registrar: &Registrar, call: &Call) -> Result<Answer, ProviderError> {
+    async fn call(
+        &self,
+        registrar: &Registrar,
+        call: &ApiRequest,
+    ) -> Result<ApiResponse, ProviderError> {
         self.call_with(call, async || self.token(registrar).await).await
     }
 
     /// Makes a call like [`Self::call`], with any token.
     async fn call_with(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         token: impl AsyncFn() -> Result<Token, ProviderError>,
-    ) -> Result<Answer, ProviderError> {
+    ) -> Result<ApiResponse, ProviderError> {
         for last in [false, true] {
             let token = token().await?;
             let at = (self.clock)();
@@ -200,13 +204,13 @@ impl<K: AppKey> App<K> {
 }
 
 #[derive(Deserialize)]
-struct Configured {
-    runner: Runner,
+struct JitConfigResponse {
+    runner: RegisteredRunner,
     encoded_jit_config: String,
 }
 
 #[derive(Deserialize)]
-struct Runner {
+struct RegisteredRunner {
     id: u64,
     #[serde(default)]
     name: String,
@@ -219,10 +223,10 @@ struct Runner {
 #[derive(Deserialize)]
 struct Runners {
     total_count: usize,
-    runners: Vec<Runner>,
+    runners: Vec<RegisteredRunner>,
 }
 
-impl Runner {
+impl RegisteredRunner {
     fn seen(&self) -> RunnerSeen {
         let id = RunnerId(self.id);
         match (self.busy, self.status.as_str()) {
@@ -234,7 +238,7 @@ impl Runner {
 }
 
 #[derive(Deserialize)]
-struct Job {
+struct JobResponse {
     status: String,
     #[serde(default)]
     runner_name: Option<String>,
@@ -242,7 +246,7 @@ struct Job {
     conclusion: Option<String>,
 }
 
-impl Job {
+impl JobResponse {
     /// Converts a job. GitHub's API has more states than its events (`requested`, `pending`); all
     /// of them precede the assignment of a runner.
     fn seen(self) -> JobSeen {
@@ -258,7 +262,7 @@ impl Job {
 
 /// The used fields of a run.
 #[derive(Deserialize)]
-struct Run {
+struct RunResponse {
     status: String,
     #[serde(default)]
     conclusion: Option<String>,
@@ -272,7 +276,7 @@ impl<K: AppKey> Github for App<K> {
         labels: &[String],
         group: u64,
     ) -> Result<JitConfig, JitError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "generate-jitconfig",
             method: Method::POST,
             path: format!("{}/generate-jitconfig", route::runners(&registrar.entity)),
@@ -286,7 +290,8 @@ impl<K: AppKey> Github for App<K> {
         let answer = self.call(registrar, &call).await.map_err(JitError::ProviderError)?;
         match answer.status {
             status if status.is_success() => {
-                let configured: Configured = answer.read().map_err(JitError::ProviderError)?;
+                let configured: JitConfigResponse =
+                    answer.read().map_err(JitError::ProviderError)?;
                 Ok(JitConfig {
                     runner: RunnerId(configured.runner.id),
                     encoded: configured.encoded_jit_config,
@@ -317,7 +322,7 @@ impl<K: AppKey> Github for App<K> {
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<RunnerSeen, ProviderError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "get-runner",
             method: Method::GET,
             path: format!("{}/{id}", route::runners(&registrar.entity)),
@@ -325,7 +330,7 @@ impl<K: AppKey> Github for App<K> {
         };
         let answer = self.call(registrar, &call).await?;
         match answer.status {
-            StatusCode::OK => Ok(answer.read::<Runner>()?.seen()),
+            StatusCode::OK => Ok(answer.read::<RegisteredRunner>()?.seen()),
             StatusCode::NOT_FOUND => Ok(RunnerSeen::Absent),
             _ => Err(answer.trouble()),
         }
@@ -338,7 +343,7 @@ impl<K: AppKey> Github for App<K> {
     ) -> Result<RunnerSeen, ProviderError> {
         let mut passed = 0;
         for page in 1..=MAX_PAGES {
-            let call = Call {
+            let call = ApiRequest {
                 operation: "list-runners",
                 method: Method::GET,
                 path: route::named(&registrar.entity, name, PAGE_SIZE, page),
@@ -373,10 +378,10 @@ impl<K: AppKey> Github for App<K> {
         job: u64,
     ) -> Result<Option<JobSeen>, ProviderError> {
         let Some(path) = route::job(repository, job) else { return Ok(None) };
-        let call = Call { operation: "get-job", method: Method::GET, path, body: None };
+        let call = ApiRequest { operation: "get-job", method: Method::GET, path, body: None };
         let answer = self.call(registrar, &call).await?;
         match answer.status {
-            StatusCode::OK => Ok(Some(answer.read::<Job>()?.seen())),
+            StatusCode::OK => Ok(Some(answer.read::<JobResponse>()?.seen())),
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(answer.trouble()),
         }
@@ -389,11 +394,11 @@ impl<K: AppKey> Github for App<K> {
         run: u64,
     ) -> Result<Option<RunSeen>, ProviderError> {
         let Some(path) = route::run(repository, run) else { return Ok(None) };
-        let call = Call { operation: "get-run", method: Method::GET, path, body: None };
+        let call = ApiRequest { operation: "get-run", method: Method::GET, path, body: None };
         let answer = self.call(registrar, &call).await?;
         match answer.status {
             StatusCode::OK => {
-                let Run { status, conclusion } = answer.read()?;
+                let RunResponse { status, conclusion } = answer.read()?;
                 Ok(Some(RunSeen { is_over: status == "completed", conclusion }))
             }
             StatusCode::NOT_FOUND => Ok(None),
@@ -422,7 +427,7 @@ impl<K: AppKey> Github for App<K> {
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<Deregistration, ProviderError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "delete-runner",
             method: Method::DELETE,
             path: format!("{}/{id}", route::runners(&registrar.entity)),

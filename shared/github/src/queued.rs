@@ -14,8 +14,8 @@ use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 use serde::Deserialize;
 
-use crate::answer::Answer;
-use crate::client::Call;
+use crate::answer::ApiResponse;
+use crate::client::ApiRequest;
 use crate::{App, AppKey, PAGE_SIZE, route};
 
 /// The states of a run that may have queued jobs. A run with running jobs is in progress, and one
@@ -35,38 +35,38 @@ const MAX_LABELS: usize = 100;
 #[derive(Deserialize)]
 struct Runs {
     total_count: usize,
-    workflow_runs: Vec<Run>,
+    workflow_runs: Vec<QueuedRun>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct QueuedRun {
     id: u64,
-    repository: Repository,
+    repository: RunRepository,
 }
 
 #[derive(Clone, Deserialize)]
-struct Repository {
+struct RunRepository {
     id: u64,
     full_name: String,
     #[serde(default)]
     private: bool,
-    owner: Owner,
+    owner: RepositoryOwner,
 }
 
 #[derive(Clone, Deserialize)]
-struct Owner {
+struct RepositoryOwner {
     #[serde(rename = "type")]
     kind: String,
 }
 
 #[derive(Deserialize)]
-struct Jobs {
+struct RunJobs {
     total_count: usize,
-    jobs: Vec<Job>,
+    jobs: Vec<QueuedJob>,
 }
 
 #[derive(Deserialize)]
-struct Job {
+struct QueuedJob {
     id: u64,
     run_id: u64,
     status: String,
@@ -92,7 +92,7 @@ impl<K: AppKey> App<K> {
         reach: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError> {
         let ask = async |operation, path| {
-            let call = Call { operation, method: Method::GET, path, body: None };
+            let call = ApiRequest { operation, method: Method::GET, path, body: None };
             let token = async || self.token_for_jobs(repository, installation).await;
             self.call_with(&call, token).await
         };
@@ -125,10 +125,10 @@ impl<K: AppKey> App<K> {
                 let path = route::jobs_of(repository, run, PAGE_SIZE, page);
                 let answer = ask("list-jobs", path).await?;
                 // The run may have been deleted since it was listed.
-                let Some(listed) = shown::<Jobs>(&answer)? else { break };
+                let Some(listed) = shown::<RunJobs>(&answer)? else { break };
                 passed += listed.jobs.len();
                 let is_last = listed.jobs.is_empty() || passed >= listed.total_count;
-                let queued = listed.jobs.into_iter().filter(Job::is_queued);
+                let queued = listed.jobs.into_iter().filter(QueuedJob::is_queued);
                 found.jobs.extend(queued.map(|job| job.event(of, installation)));
                 if is_last {
                     break;
@@ -149,7 +149,7 @@ fn somewhere(count: usize, number: u64) -> usize {
 }
 
 /// Parses a response. `None` if GitHub does not show the resource.
-fn shown<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<Option<T>, ProviderError> {
+fn shown<T: serde::de::DeserializeOwned>(answer: &ApiResponse) -> Result<Option<T>, ProviderError> {
     match answer.status {
         StatusCode::OK => answer.read().map(Some),
         StatusCode::NOT_FOUND => Ok(None),
@@ -157,14 +157,14 @@ fn shown<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<Option<T>, P
     }
 }
 
-impl Job {
+impl QueuedJob {
     /// Returns whether the job is queued. A job without labels does not concern Muster.
     fn is_queued(&self) -> bool {
         let labels = self.labels.as_ref().map_or(0, Vec::len);
         self.status == "queued" && (1..=MAX_LABELS).contains(&labels)
     }
 
-    fn event(self, of: &Repository, installation: Option<InstallationId>) -> JobEvent {
+    fn event(self, of: &RunRepository, installation: Option<InstallationId>) -> JobEvent {
         let kept = |text: String| text.chars().take(MAX_NAME).collect::<String>();
         let shown = |text: Option<String>| {
             text.filter(|text| !text.is_empty()).map(|text| kept(text).into())

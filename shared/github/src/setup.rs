@@ -19,7 +19,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::client::{Base, Call};
+use crate::client::{ApiRequest, Base};
 use crate::directory::{LAST_DELIVERIES, settings};
 use crate::{App, AppIdentity, AppKey, jwt};
 
@@ -72,11 +72,11 @@ struct Converted {
     html_url: String,
     pem: Hidden,
     #[serde(default)]
-    owner: Option<Owner>,
+    owner: Option<NewAppOwner>,
 }
 
 #[derive(Deserialize)]
-struct Owner {
+struct NewAppOwner {
     login: Option<String>,
     #[serde(default, rename = "type")]
     kind: String,
@@ -90,7 +90,7 @@ impl<K: AppStore> AppSetup for App<K> {
     async fn convert(&self, api_url: &str, code: &Hidden) -> Result<MadeApp, ConversionError> {
         let base = Base::read(api_url).ok_or(ConversionError::Address)?;
         check_code(code.expose()).map_err(|_| ConversionError::UnknownCode)?;
-        let call = Call {
+        let call = ApiRequest {
             operation: "convert-manifest",
             method: Method::POST,
             path: format!("/app-manifests/{}/conversions", code.expose()),
@@ -108,10 +108,12 @@ impl<K: AppStore> AppSetup for App<K> {
             _ => return Err(ConversionError::ProviderError(answer.trouble())),
         };
         let owner = match made.owner {
-            Some(Owner { login: Some(login), kind }) if kind == "Organization" => {
+            Some(NewAppOwner { login: Some(login), kind }) if kind == "Organization" => {
                 AppAccount::Organization(login)
             }
-            Some(Owner { login: Some(login), kind }) if kind == "User" => AppAccount::Person(login),
+            Some(NewAppOwner { login: Some(login), kind }) if kind == "User" => {
+                AppAccount::Person(login)
+            }
             Some(_) | None => AppAccount::Other,
         };
         Ok(MadeApp {
@@ -130,8 +132,12 @@ impl<K: AppStore> AppSetup for App<K> {
 
     async fn identify(&self, app: &AppCredentials) -> Result<AppSettings, IdentityError> {
         let identity = AppIdentity::of(app).map_err(IdentityError::Unfit)?;
-        let call =
-            Call { operation: "get-app", method: Method::GET, path: "/app".to_owned(), body: None };
+        let call = ApiRequest {
+            operation: "get-app",
+            method: Method::GET,
+            path: "/app".to_owned(),
+            body: None,
+        };
         let answer = self.send_as(&identity, &call).await;
         let answer = answer.map_err(AppProblem::Unanswered).map_err(IdentityError::App)?;
         settings(identity.app_id, &answer).map_err(IdentityError::App)
@@ -157,7 +163,7 @@ impl<K: AppStore> AppSetup for App<K> {
     }
 
     async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "list-deliveries",
             method: Method::GET,
             path: format!("/app/hook/deliveries?per_page={LAST_DELIVERIES}"),
@@ -188,7 +194,7 @@ impl<K: AppStore> AppSetup for App<K> {
             body["secret"] = json!(secret.expose());
         }
         let (operation, path) = ("set-hook", "/app/hook/config".to_owned());
-        let call = Call { operation, method: Method::PATCH, path, body: Some(body) };
+        let call = ApiRequest { operation, method: Method::PATCH, path, body: Some(body) };
         let answer = self.call_as_app(&call).await.map_err(HookError::ProviderError)?;
         match answer.status {
             StatusCode::OK => Ok(()),

@@ -14,9 +14,9 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::ApiResponse;
 use crate::answer::fault;
-use crate::client::{Base, Call};
+use crate::client::{ApiRequest, Base};
 use crate::{App, AppIdentity, AppKey, AppKeyError, jwt, route};
 
 /// A token is not used in its last five minutes, because a call may be delayed.
@@ -40,11 +40,11 @@ pub(crate) struct Token {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct TokenScope {
     installation: InstallationId,
-    rights: Rights,
+    rights: TokenPermissions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Rights {
+enum TokenPermissions {
     /// Manage runners of an entity of this kind, and read jobs.
     Runners(EntityKind),
     /// Read workflow runs and their jobs.
@@ -63,10 +63,10 @@ pub(crate) struct Tokens {
 
 /// The cache entry of a token. Its lock is held during a fetch: concurrent callers wait for that
 /// fetch.
-type Slot = tokio::sync::Mutex<State>;
+type Slot = tokio::sync::Mutex<CachedToken>;
 
 #[derive(Default)]
-struct State {
+struct CachedToken {
     token: Option<Token>,
     /// Number of completed fetches.
     fetches: u64,
@@ -99,7 +99,7 @@ struct Granted {
 }
 
 #[derive(Deserialize)]
-struct Installation {
+struct FoundInstallation {
     id: u64,
 }
 
@@ -126,7 +126,7 @@ impl<K: AppKey> App<K> {
     /// a new ID. In that case, looks up the entity's installation once.
     pub(crate) async fn token(&self, registrar: &Registrar) -> Result<Token, ProviderError> {
         let Registrar { entity, installation } = registrar;
-        self.token_for(entity, *installation, Rights::Runners(entity.kind())).await
+        self.token_for(entity, *installation, TokenPermissions::Runners(entity.kind())).await
     }
 
     /// Returns a token for reading the jobs of a repository, which every App that receives job
@@ -136,14 +136,14 @@ impl<K: AppKey> App<K> {
         repository: &Entity,
         installation: Option<InstallationId>,
     ) -> Result<Token, ProviderError> {
-        self.token_for(repository, installation, Rights::Jobs).await
+        self.token_for(repository, installation, TokenPermissions::Jobs).await
     }
 
     async fn token_for(
         &self,
         entity: &Entity,
         installation: Option<InstallationId>,
-        rights: Rights,
+        rights: TokenPermissions,
     ) -> Result<Token, ProviderError> {
         let scope = |installation| TokenScope { installation, rights };
         // An installation that was looked up is newer than the recorded one.
@@ -166,7 +166,7 @@ impl<K: AppKey> App<K> {
         &self,
         installation: InstallationId,
     ) -> Result<Token, ProviderError> {
-        Ok(self.shared(TokenScope { installation, rights: Rights::Repositories }).await?)
+        Ok(self.shared(TokenScope { installation, rights: TokenPermissions::Repositories }).await?)
     }
 
     /// Drops a token that GitHub rejected, unless a concurrent call has already replaced it.
@@ -199,7 +199,11 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    async fn refreshed(&self, state: &mut State, scope: TokenScope) -> Result<Token, TokenError> {
+    async fn refreshed(
+        &self,
+        state: &mut CachedToken,
+        scope: TokenScope,
+    ) -> Result<Token, TokenError> {
         let now = (self.clock)();
         if let Some(token) = &state.token
             && now + MARGIN < token.expires
@@ -216,7 +220,7 @@ impl<K: AppKey> App<K> {
     /// Fetches a token with at most two attempts: GitHub has been observed to answer 404 for a JWT
     /// that a different function had just used, and a 401 means that the key was changed.
     async fn fetch(&self, scope: TokenScope, serial: u64) -> Result<Token, TokenError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "create-installation-token",
             method: Method::POST,
             path: format!("/app/installations/{}/access_tokens", scope.installation.0),
@@ -250,7 +254,7 @@ impl<K: AppKey> App<K> {
 
     /// Looks up the installation that covers an entity.
     async fn look_up(&self, entity: &Entity) -> Result<InstallationId, ProviderError> {
-        let call = Call {
+        let call = ApiRequest {
             operation: "get-installation",
             method: Method::GET,
             path: route::installation(entity),
@@ -259,7 +263,7 @@ impl<K: AppKey> App<K> {
         let answer = self.call_as_app(&call).await?;
         match answer.status {
             StatusCode::OK => {
-                let installation = InstallationId(answer.read::<Installation>()?.id);
+                let installation = InstallationId(answer.read::<FoundInstallation>()?.id);
                 self.tokens.remember(entity, installation);
                 Ok(installation)
             }
@@ -277,15 +281,18 @@ impl<K: AppKey> App<K> {
 
     /// Makes a call as the App itself, and repeats it with a freshly read key if GitHub rejects the
     /// cached one.
-    pub(crate) async fn call_as_app(&self, call: &Call) -> Result<Answer, ProviderError> {
+    pub(crate) async fn call_as_app(
+        &self,
+        call: &ApiRequest,
+    ) -> Result<ApiResponse, ProviderError> {
         Ok(self.call_as_named_app(call).await?.1)
     }
 
     /// Makes a call like [`Self::call_as_app`], and also returns the App's ID or client ID.
     pub(crate) async fn call_as_named_app(
         &self,
-        call: &Call,
-    ) -> Result<(String, Answer), ProviderError> {
+        call: &ApiRequest,
+    ) -> Result<(String, ApiResponse), ProviderError> {
         let (mut identity, mut answer) = self.as_app(call, false).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             (identity, answer) = self.as_app(call, true).await?;
@@ -297,9 +304,9 @@ impl<K: AppKey> App<K> {
     /// since the stored one can be replaced at any time.
     async fn as_app(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         fresh_key: bool,
-    ) -> Result<(AppIdentity, Answer), ProviderError> {
+    ) -> Result<(AppIdentity, ApiResponse), ProviderError> {
         let now = (self.clock)();
         let identity = self.key.identity(fresh_key).await.map_err(|missing| {
             let code = match missing {
@@ -321,8 +328,8 @@ impl<K: AppKey> App<K> {
     pub(crate) async fn send_as(
         &self,
         identity: &AppIdentity,
-        call: &Call,
-    ) -> Result<Answer, ProviderError> {
+        call: &ApiRequest,
+    ) -> Result<ApiResponse, ProviderError> {
         let now = (self.clock)();
         let jwt = jwt::nonce()
             .and_then(|nonce| jwt::sign(&identity.app_id, &identity.private_key, now, nonce))
@@ -334,13 +341,15 @@ impl<K: AppKey> App<K> {
 
 /// Returns the minimal permissions of a token. The name of an enterprise's permission differs
 /// between versions of GitHub, so there the token gets all of the App's permissions.
-fn permissions(rights: Rights) -> Option<serde_json::Value> {
+fn permissions(rights: TokenPermissions) -> Option<serde_json::Value> {
     let runners = match rights {
-        Rights::Runners(EntityKind::Repository) => "administration",
-        Rights::Runners(EntityKind::Organization) => "organization_self_hosted_runners",
-        Rights::Runners(EntityKind::Enterprise) => return None,
-        Rights::Jobs => return Some(json!({"permissions": {"actions": "read"}})),
-        Rights::Repositories => return Some(json!({"permissions": {"metadata": "read"}})),
+        TokenPermissions::Runners(EntityKind::Repository) => "administration",
+        TokenPermissions::Runners(EntityKind::Organization) => "organization_self_hosted_runners",
+        TokenPermissions::Runners(EntityKind::Enterprise) => return None,
+        TokenPermissions::Jobs => return Some(json!({"permissions": {"actions": "read"}})),
+        TokenPermissions::Repositories => {
+            return Some(json!({"permissions": {"metadata": "read"}}));
+        }
     };
     Some(json!({"permissions": {runners: "write", "actions": "read"}}))
 }

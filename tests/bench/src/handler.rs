@@ -10,7 +10,7 @@ use muster_aws::signature;
 use muster_control::ports::{Queue, QueueError};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
-use muster_webhook::{Event, Signatures, Webhook};
+use muster_webhook::{GatewayEvent, Signatures, Webhook};
 
 use crate::function::{WEBHOOK_SECRET, delivery};
 use crate::report::{Report, Unit};
@@ -71,7 +71,7 @@ pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {
     let text = delivery();
     let begun = Instant::now();
     for number in 0..DELIVERIES {
-        let event: Event = serde_json::from_slice(&text)?;
+        let event: GatewayEvent = serde_json::from_slice(&text)?;
         let now = Time::from_millis(i64::from(number));
         let answer = runtime.block_on(webhook.handle(&event, now));
         ensure!(answer.status == 202, "{}", answer.reason);

@@ -11,7 +11,7 @@ use muster_control::ports::{Queue, QueueError, Unavailable};
 use muster_domain::causes::Cause;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
-use muster_webhook::{Answer, Event, Signatures, Webhook};
+use muster_webhook::{GatewayEvent, Signatures, Webhook, WebhookResponse};
 use serde_json::json;
 use sha2::Sha256;
 
@@ -92,7 +92,7 @@ impl Knock {
         )
     }
 
-    pub(crate) fn event(&self) -> Event {
+    pub(crate) fn event(&self) -> GatewayEvent {
         serde_json::from_str(&self.json()).expect("an event")
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn webhook() -> Webhook<Secrets, Taken> {
 }
 
 /// Handles a delivery; returns the response and the number of queued messages.
-pub(crate) fn handle(webhook: &Webhook<Secrets, Taken>, knock: &Knock) -> (Answer, usize) {
+pub(crate) fn handle(webhook: &Webhook<Secrets, Taken>, knock: &Knock) -> (WebhookResponse, usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let answer = runtime.block_on(webhook.handle(&knock.event(), NOW));
     let count = webhook.queue.messages.borrow().len();

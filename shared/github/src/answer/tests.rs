@@ -1,10 +1,10 @@
 use http::{HeaderMap, StatusCode};
 use muster_domain::time::Time;
 
-use super::Answer;
+use super::ApiResponse;
 
 fn message(status: u16, body: &str) -> String {
-    let answer = Answer {
+    let answer = ApiResponse {
         operation: "generate-jitconfig",
         at: Time::from_millis(0),
         status: StatusCode::from_u16(status).expect("a status"),
