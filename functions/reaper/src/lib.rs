@@ -19,7 +19,7 @@ use serde_json::Value;
 
 /// The result of an invocation.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ReaperOutcome {
     /// The response to Lambda.
     pub response: Value,
     /// Metrics for CloudWatch.
@@ -62,7 +62,7 @@ pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     event: Value,
     deadline: Time,
     now: impl Fn() -> Time,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<ReaperOutcome> {
     // Boxed, so that the compiler computes a pass's layout separately.
     match Trigger::of(&event)? {
         Trigger::Batch => {
@@ -86,13 +86,13 @@ async fn tick<P: Ports<Github: Directory, Compute: Compute + PriceList>>(
     receiver: &impl Receiver,
     deadline: Time,
     now: impl Fn() -> Time,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<ReaperOutcome> {
     let Context { table, settings, .. } = context;
     let settings = &settings.current(table).await.context("the set of pools")?;
     let context = context.with(settings);
     let receiver = Some(receiver);
     let report = Tick { context, receiver, limit: &Timers, clock: &now, deadline }.run().await;
-    Ok(Outcome { response: report.response(), measures: report.measures(settings) })
+    Ok(ReaperOutcome { response: report.response(), measures: report.measures(settings) })
 }
 
 async fn batch<P: Ports>(
@@ -100,7 +100,7 @@ async fn batch<P: Ports>(
     event: SqsEvent,
     deadline: Time,
     now: impl Fn() -> Time,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<ReaperOutcome> {
     let mut response = SqsBatchResponse::default();
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
     for record in event.records {
@@ -130,7 +130,7 @@ async fn batch<P: Ports>(
         tracing::warn!(report.postponed, "left passes to a later invocation");
     }
     let measures = report.measures.into_iter().chain(unreadable).collect();
-    Ok(Outcome { response: serde_json::to_value(response)?, measures })
+    Ok(ReaperOutcome { response: serde_json::to_value(response)?, measures })
 }
 
 fn received(record: SqsMessage) -> Result<Received, MessageError> {

@@ -25,7 +25,7 @@ const MAX_LOG: usize = 4096;
 /// A report from the boot script or the hooks.
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-enum Event {
+enum MachineEvent {
     RunnerStarted {
         runner_name: String,
     },
@@ -99,21 +99,21 @@ impl From<RegisterAges> for Ages {
 }
 
 /// A machine's request.
-enum Request {
+enum MachineRequest {
     Configuration(Option<AgentReport>, Ages),
     Report(MachineReport),
 }
 
 /// The result of an invocation.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunnerApiOutcome {
     /// The response to the machine.
     pub response: ApiGatewayV2httpResponse,
     /// Metrics for CloudWatch.
     pub measures: Vec<Measure>,
 }
 
-impl From<ApiGatewayV2httpResponse> for Outcome {
+impl From<ApiGatewayV2httpResponse> for RunnerApiOutcome {
     fn from(response: ApiGatewayV2httpResponse) -> Self {
         Self { response, measures: Vec::new() }
     }
@@ -126,7 +126,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     instance_role: &str,
     request: &ApiGatewayV2httpRequest,
     now: Time,
-) -> Outcome {
+) -> RunnerApiOutcome {
     let Caller { role, machine } = match admit(request) {
         Ok(caller) => caller,
         Err(refusal) => return (*refusal).into(),
@@ -135,26 +135,31 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     let route = request.route_key.as_deref().unwrap_or_default();
     let read = match route {
         "POST /runner/register" => body(request)
-            .map(|asked: Register| Request::Configuration(asked.agent(), asked.ages.into())),
-        "POST /runner/events" | "POST /runner/job-started" => read(request).map(Request::Report),
-        _ => return answer(404, &problem("not_found", "no such route", Action::Shutdown)).into(),
+            .map(|asked: Register| MachineRequest::Configuration(asked.agent(), asked.ages.into())),
+        "POST /runner/events" | "POST /runner/job-started" => {
+            read(request).map(MachineRequest::Report)
+        }
+        _ => {
+            return answer(404, &problem("not_found", "no such route", MachineAction::Shutdown))
+                .into();
+        }
     };
     let asked = match read {
         Ok(asked) => asked,
         Err(why) => {
-            let why = problem("bad_request", &why.to_string(), Action::Shutdown);
+            let why = problem("bad_request", &why.to_string(), MachineAction::Shutdown);
             return answer(400, &why).into();
         }
     };
     // Boxed, so that the compiler computes the pass's layout separately.
     let result = Box::pin(act(context, role, &machine, &asked, now)).await;
     match result {
-        Ok((body, measures)) => Outcome { response: answer(200, &body), measures },
+        Ok((body, measures)) => RunnerApiOutcome { response: answer(200, &body), measures },
         Err(denied) => {
             let is_foreign = matches!(denied, RunnerApiError::Refused(ReportError::ForeignJob));
             let measures = is_foreign.then(|| Measure::new(Metric::JobsRefused, 1.0));
             let measures = measures.into_iter().collect();
-            Outcome { response: refusal(&machine, route, &denied), measures }
+            RunnerApiOutcome { response: refusal(&machine, route, &denied), measures }
         }
     }
 }
@@ -164,21 +169,21 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     context: Context<'_, W>,
     role: Option<&str>,
     machine: &MachineId,
-    asked: &Request,
+    asked: &MachineRequest,
     now: Time,
 ) -> Result<(Value, Vec<Measure>), RunnerApiError> {
     let report = match asked {
-        Request::Configuration(..) => None,
-        Request::Report(report) => Some(report),
+        MachineRequest::Configuration(..) => None,
+        MachineRequest::Report(report) => Some(report),
     };
     let (settings, owner) = look(context.settings, context.table, machine, report).await?;
     let pass = RunnerApi { context: context.with(&settings), owner, role };
     match asked {
-        Request::Configuration(agent, ages) => {
+        MachineRequest::Configuration(agent, ages) => {
             let config = pass.configure(*agent, *ages, now).await?;
             Ok((configuration(&config), Vec::new()))
         }
-        Request::Report(report) => {
+        MachineRequest::Report(report) => {
             let Reported { after, measures } = pass.report(report, now).await?;
             Ok((taken(after), measures))
         }
@@ -197,7 +202,7 @@ struct Caller<'a> {
 /// Returns the caller, or the response that rejects a caller that is not a machine.
 fn admit(request: &ApiGatewayV2httpRequest) -> Result<Caller<'_>, Box<ApiGatewayV2httpResponse>> {
     let why = "only machines of this stack may call, signed with their instance role";
-    let refusal = || answer(403, &problem("not_a_machine", why, Action::Shutdown));
+    let refusal = || answer(403, &problem("not_a_machine", why, MachineAction::Shutdown));
     caller(request).ok_or_else(|| Box::new(refusal()))
 }
 
@@ -233,19 +238,23 @@ fn body<T: DeserializeOwned>(request: &ApiGatewayV2httpRequest) -> Result<T, Rep
 }
 
 fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyError> {
-    Ok(match body::<Event>(request)? {
-        Event::RunnerStarted { runner_name } => {
+    Ok(match body::<MachineEvent>(request)? {
+        MachineEvent::RunnerStarted { runner_name } => {
             MachineReport::RunnerStarted { runner: runner_name }
         }
-        Event::JobStarted { runner_name, repository, private, run_id, job_name } => {
+        MachineEvent::JobStarted { runner_name, repository, private, run_id, job_name } => {
             MachineReport::JobStarted {
                 runner: runner_name,
                 job: StartReport::new(&repository, private, run_id, &job_name),
             }
         }
-        Event::JobCompleted { runner_name } => MachineReport::JobCompleted { runner: runner_name },
-        Event::Exited { runner_name, code } => MachineReport::Exited { runner: runner_name, code },
-        Event::BootFailed { log } => MachineReport::BootFailed { log: last(&log, MAX_LOG) },
+        MachineEvent::JobCompleted { runner_name } => {
+            MachineReport::JobCompleted { runner: runner_name }
+        }
+        MachineEvent::Exited { runner_name, code } => {
+            MachineReport::Exited { runner: runner_name, code }
+        }
+        MachineEvent::BootFailed { log } => MachineReport::BootFailed { log: last(&log, MAX_LOG) },
     })
 }
 
@@ -292,16 +301,16 @@ fn agent(offer: &AgentOffer) -> Value {
 }
 
 /// The action that the machine must take.
-enum Action {
+enum MachineAction {
     Shutdown,
     Retry(u32),
 }
 
-fn problem(code: &str, message: &str, action: Action) -> Value {
+fn problem(code: &str, message: &str, action: MachineAction) -> Value {
     let mut body = json!({ "version": VERSION, "error": { "code": code, "message": message } });
     match action {
-        Action::Shutdown => body["action"] = json!("shutdown"),
-        Action::Retry(after) => {
+        MachineAction::Shutdown => body["action"] = json!("shutdown"),
+        MachineAction::Retry(after) => {
             body["action"] = json!("retry");
             body["retry_after_seconds"] = json!(after);
         }
@@ -315,7 +324,7 @@ fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGate
     tracing::warn!(machine.id = %machine, route, error, "refused a machine's request");
     match denied {
         RunnerApiError::UnknownMachine => {
-            answer(403, &problem("unknown_machine", &message, Action::Shutdown))
+            answer(403, &problem("unknown_machine", &message, MachineAction::Shutdown))
         }
         RunnerApiError::Refused(refused) => {
             let code = match refused {
@@ -325,13 +334,15 @@ fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGate
                 ReportError::OtherRegistration => "other_registration",
                 ReportError::ForeignJob => "foreign_job",
             };
-            answer(409, &problem(code, &message, Action::Shutdown))
+            answer(409, &problem(code, &message, MachineAction::Shutdown))
         }
         RunnerApiError::Later { after, hindrance, .. } => {
-            let problem = problem(hindrance.as_str(), &message, Action::Retry(after.0));
+            let problem = problem(hindrance.as_str(), &message, MachineAction::Retry(after.0));
             answer(status(*hindrance), &problem)
         }
-        RunnerApiError::Pass(_) => answer(503, &problem("unavailable", &message, Action::Retry(5))),
+        RunnerApiError::Pass(_) => {
+            answer(503, &problem("unavailable", &message, MachineAction::Retry(5)))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use muster_aws::config::RunnerApiConfig;
 use muster_control::context::Context;
 use muster_control::metrics::Measure;
-use muster_runner_api::{Outcome, handle};
+use muster_runner_api::{RunnerApiOutcome, handle};
 use muster_stack::{Stack, configure};
 
 #[tokio::main(flavor = "current_thread")]
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Error> {
     let context = &Context::new(table, queue, &(), github, settings);
     let instance_role = &*instance_role;
     lambda_runtime::run(service_fn(move |event: LambdaEvent<ApiGatewayV2httpRequest>| async move {
-        let Outcome { response, mut measures } =
+        let RunnerApiOutcome { response, mut measures } =
             handle(*context, instance_role, &event.payload, muster_aws::clock::now()).await;
         measures.extend(github.take_calls_left().map(Measure::calls_left));
         muster_aws::emf::emit(&context.settings.stack, context.settings.measures, &measures);

@@ -17,7 +17,7 @@ use muster_domain::time::Time;
 
 /// The result of an invocation.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ScaleUpOutcome {
     /// The messages to keep in the queue.
     pub response: SqsBatchResponse,
     /// Metrics for CloudWatch.
@@ -33,7 +33,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
     invocation: &str,
     deadline: Time,
     now: impl Fn() -> Time,
-) -> Outcome {
+) -> ScaleUpOutcome {
     let messages: Vec<_> = event.records.into_iter().map(received).collect();
     let ids: Vec<String> = messages.iter().map(|received| received.id.clone()).collect();
     // Boxed, so that the compiler computes the pass's layout separately.
@@ -53,7 +53,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Compute: Compute>>(
     for (id, _) in ids.into_iter().zip(acked).filter(|(_, acked)| !acked) {
         response.add_failure(id);
     }
-    Outcome { response, measures }
+    ScaleUpOutcome { response, measures }
 }
 
 /// Returns the wake-up of the launch queue, which delivers one message at a time. Anything else is

@@ -27,12 +27,12 @@ pub struct Variable {
 }
 
 /// Reads variables and collects their problems.
-pub struct Reader<'a> {
+pub struct EnvironmentReader<'a> {
     get: &'a dyn Fn(&str) -> Option<String>,
     problems: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> EnvironmentReader<'a> {
     /// Creates a reader that uses `get`: the environment in a Lambda, a map in a test.
     #[must_use]
     pub fn new(get: &'a dyn Fn(&str) -> Option<String>) -> Self {

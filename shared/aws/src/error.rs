@@ -21,7 +21,7 @@ use crate::item::Item;
 
 /// A failed call of any service: the useful parts of the SDK's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct ServiceError {
     /// The service's error code. `None` if the service did not send a response with a code.
     pub code: Option<String>,
     /// The service's message, or a description of what happened instead of a response.
@@ -30,7 +30,7 @@ pub struct Failure {
     pub status: Option<u16>,
 }
 
-impl Failure {
+impl ServiceError {
     /// Converts an SDK error.
     #[must_use]
     pub fn from_sdk<E>(error: &SdkError<E, HttpResponse>) -> Self
@@ -49,9 +49,9 @@ impl Failure {
     }
 }
 
-impl Error for Failure {}
+impl Error for ServiceError {}
 
-impl fmt::Display for Failure {
+impl fmt::Display for ServiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.code {
             Some(code) => write!(f, "{code}: {}", self.message),
@@ -65,7 +65,7 @@ pub(crate) fn read_error<E>(what: &str, error: &SdkError<E, HttpResponse>) -> Re
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
-    ReadError::Unavailable(Unavailable::caused(what, Failure::from_sdk(error)))
+    ReadError::Unavailable(Unavailable::caused(what, ServiceError::from_sdk(error)))
 }
 
 /// Converts the error of a failed unconditional write.
@@ -73,7 +73,7 @@ pub(crate) fn write_error<E>(what: &str, error: &SdkError<E, HttpResponse>) -> C
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
-    let failure = Failure::from_sdk(error);
+    let failure = ServiceError::from_sdk(error);
     if failure.code.as_deref() == Some(TRANSACTION_CONFLICT_EXCEPTION) {
         return CommitError::Conflict;
     }

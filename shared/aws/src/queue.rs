@@ -10,7 +10,7 @@ use muster_domain::message::{JobsMessage, ReapMessage, WakePool, to_ascii_json};
 use muster_domain::time::Seconds;
 use serde::Serialize;
 
-use crate::error::Failure;
+use crate::error::ServiceError;
 
 /// Maximum number of messages in one SQS call.
 const BATCH: usize = 10;
@@ -79,7 +79,7 @@ impl SqsQueue {
                 .set_entries(Some(entries))
                 .send()
                 .await
-                .map_err(|error| failed("SendMessageBatch", Failure::from_sdk(&error)))?;
+                .map_err(|error| failed("SendMessageBatch", ServiceError::from_sdk(&error)))?;
             // SQS answers 200 even for a batch of which it accepted no message.
             all_sent(batch.len(), answer.failed())?;
         }
@@ -94,7 +94,7 @@ impl SqsQueue {
             .visibility_timeout(visibility(wait))
             .send()
             .await
-            .map_err(|error| failed("ChangeMessageVisibility", Failure::from_sdk(&error)))?;
+            .map_err(|error| failed("ChangeMessageVisibility", ServiceError::from_sdk(&error)))?;
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use muster_domain::causes::{Cause, with_causes};
 use muster_domain::time::{Seconds, Time};
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::error::Failure;
+use crate::error::ServiceError;
 
 /// How long a value is used before it is read again.
 const FRESH: Seconds = Seconds(300);
@@ -102,7 +102,7 @@ pub async fn put(config: &SdkConfig, id: &str, value: SecretString) -> Result<()
     sent.map(drop).map_err(|error| {
         Unavailable::caused(
             format!("secret {} cannot be written", secret_name(id)),
-            Failure::from_sdk(&error),
+            ServiceError::from_sdk(&error),
         )
     })
 }
@@ -118,7 +118,7 @@ pub async fn signing(
 ) -> Result<SigningSecret, SecretError> {
     let secret = WebhookSecret::new(config, id.to_owned());
     secret.read_both(now).await?;
-    let State { current, previous, current_since, .. } = secret.state().clone();
+    let CachedSecrets { current, previous, current_since, .. } = secret.state().clone();
     // `read_both` has just set it.
     let value = current.map(|secret| secret.expose_secret().to_owned()).unwrap_or_default();
     Ok(SigningSecret {
@@ -134,12 +134,12 @@ pub async fn signing(
 pub struct WebhookSecret {
     client: Client,
     id: String,
-    state: Mutex<State>,
+    state: Mutex<CachedSecrets>,
 }
 
 /// The result of the last read.
 #[derive(Clone, Debug, Default)]
-struct State {
+struct CachedSecrets {
     current: Option<SecretString>,
     previous: Option<SecretString>,
     /// When the current value was created.
@@ -184,7 +184,8 @@ impl WebhookSecret {
             // A previous value that was never valid does not matter.
             earlier.and_then(|earlier| self.checked(&earlier).ok())
         };
-        let read = State { current: Some(current), previous, current_since, tried_at: Some(now) };
+        let read =
+            CachedSecrets { current: Some(current), previous, current_since, tried_at: Some(now) };
         *self.state() = read;
         Ok(())
     }
@@ -244,12 +245,12 @@ impl WebhookSecret {
         Ok(secret.to_owned().into())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CachedSecrets> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl CachedSecrets {
     fn accepted(&self, now: Time) -> Vec<&[u8]> {
         let previous = self.previous.iter().filter(|_| !now.is_past(self.current_since, OVERLAP));
         self.current
@@ -276,7 +277,7 @@ async fn get(
     match client.get_secret_value().secret_id(id).version_stage(stage).send().await {
         Ok(answer) => Ok(Some(answer)),
         Err(error) => {
-            let failure = Failure::from_sdk(&error);
+            let failure = ServiceError::from_sdk(&error);
             if failure.code.as_deref() == Some("ResourceNotFoundException") {
                 return Ok(None);
             }
@@ -298,8 +299,8 @@ mod tests {
 
     use super::*;
 
-    fn state(since: Seconds, now: Time) -> State {
-        State {
+    fn state(since: Seconds, now: Time) -> CachedSecrets {
+        CachedSecrets {
             current: Some("c".repeat(32).into()),
             previous: Some("p".repeat(32).into()),
             current_since: now - since,
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(state(Seconds(60), now).accepted(now).len(), 2);
         assert_eq!(state(Seconds(86_399), now).accepted(now).len(), 2);
         assert_eq!(state(Seconds(86_400), now).accepted(now), [b"c".repeat(32).as_slice()]);
-        assert!(State::default().accepted(now).is_empty());
+        assert!(CachedSecrets::default().accepted(now).is_empty());
     }
 
     /// A Secrets Manager that accepts every connection and never answers.

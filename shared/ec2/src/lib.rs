@@ -21,7 +21,7 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use muster_aws::SdkConfig;
 use muster_aws::client::CONNECT_TIMEOUT;
-use muster_aws::error::Failure;
+use muster_aws::error::ServiceError;
 use muster_control::ports::{Catalogue, Compute, ListedMachine, Page, Refusal, ShownMachine};
 use muster_domain::ec2::classify::classify;
 use muster_domain::ec2::{ErrorClass, LaunchError, Make};
@@ -138,7 +138,7 @@ fn classified<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> (ErrorCl
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
-    let failure = Failure::from_sdk(error);
+    let failure = ServiceError::from_sdk(error);
     let class = classify(failure.code.as_deref(), failure.status, &failure.message);
     tracing::info!(operation, ?class, error = %failure, "EC2 call failed");
     let fault = ErrorDetail {

@@ -7,7 +7,7 @@ use muster_control::ports::Unavailable;
 use serde_json::Value;
 
 use crate::form::Form;
-use crate::post::Refusal;
+use crate::post::PostError;
 
 /// Maximum length of a sentence in characters, and after the receiver refused it alone.
 const MAX_SENTENCE: usize = 1_000;
@@ -23,7 +23,7 @@ const MARK: &str = "… (shortened)";
 pub(crate) async fn send(
     form: Form,
     message: &Message,
-    mut call: impl AsyncFnMut(Value) -> Result<(), Refusal>,
+    mut call: impl AsyncFnMut(Value) -> Result<(), PostError>,
 ) -> Result<usize, Unavailable> {
     let total = message.notices.len();
     let (mut from, mut size, mut longest) = (0, fitting(form, message), MAX_SENTENCE);

@@ -64,13 +64,13 @@ impl Form {
 }
 
 /// A line of text, and what to do.
-struct Line {
+struct MessageLine {
     sign: &'static str,
     text: String,
     fix: Option<String>,
 }
 
-impl Line {
+impl MessageLine {
     /// Formats for Slack. Text that others can choose (labels, names) must not form a link, a
     /// mention or a code span: Slack interprets three characters, links URLs and may expand names;
     /// Discord interprets Markdown and `@everyone`.
@@ -98,9 +98,9 @@ fn one_line(text: &str) -> String {
     text.replace(is_break, " ")
 }
 
-fn lines(message: &Message) -> impl Iterator<Item = Line> {
+fn lines(message: &Message) -> impl Iterator<Item = MessageLine> {
     let stack = &message.stack;
-    let first = message.is_first.then(|| Line {
+    let first = message.is_first.then(|| MessageLine {
         sign: "\u{1f44b}",
         text: format!("{stack}: this address now receives the stack's notices."),
         fix: None,
@@ -108,15 +108,15 @@ fn lines(message: &Message) -> impl Iterator<Item = Line> {
     first.into_iter().chain(message.notices.iter().map(|notice| line(stack, notice)))
 }
 
-fn line(stack: &str, notice: &Notice) -> Line {
+fn line(stack: &str, notice: &Notice) -> MessageLine {
     let Notice { what, severity, message, since, until, fix, .. } = notice;
     match (what, until) {
-        (What::Over, Some(until)) => Line {
+        (What::Over, Some(until)) => MessageLine {
             sign: "\u{2705}",
             text: format!("{stack}: resolved after {}: {message}", until.since(*since)),
             fix: None,
         },
-        _ => Line {
+        _ => MessageLine {
             sign: if *severity == Severity::Error { "\u{1f534}" } else { "\u{1f7e0}" },
             text: format!("{stack}: {message}"),
             fix: fix.clone(),
@@ -126,7 +126,7 @@ fn line(stack: &str, notice: &Notice) -> Line {
 
 /// Formats for Teams, as text runs without markup, because a sentence may quote untrusted text.
 fn teams(message: &Message) -> Value {
-    let block = |line: Line| json!({ "type": "RichTextBlock", "inlines": [{ "type": "TextRun", "text": line.plain() }] });
+    let block = |line: MessageLine| json!({ "type": "RichTextBlock", "inlines": [{ "type": "TextRun", "text": line.plain() }] });
     let body: Vec<Value> = lines(message).map(block).collect();
     let card = json!({
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
 use self::form::Form;
-use self::post::{Address, Poster};
+use self::post::{Poster, ReceiverUrl};
 
 /// How long the secret is used before it is read again; also applies to failed reads.
 const FRESH: Seconds = Seconds(300);
@@ -31,7 +31,7 @@ const TOLD_APART: usize = 8;
 #[derive(Clone, Debug)]
 struct Destination {
     form: Form,
-    address: Address,
+    address: ReceiverUrl,
 }
 
 type Read = Result<Option<Destination>, Unavailable>;
@@ -81,7 +81,7 @@ impl StoredReceiver {
 fn destination(text: &SecretString, secret: &str) -> Result<Destination, Unavailable> {
     let mut words = text.expose_secret().split_whitespace();
     let form = words.next().and_then(Form::read);
-    let address = words.next().and_then(Address::read);
+    let address = words.next().and_then(ReceiverUrl::read);
     match (form, address, words.next()) {
         (Some(form), Some(address), None) => Ok(Destination { form, address }),
         _ => Err(Unavailable::new(format!(

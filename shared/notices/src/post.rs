@@ -19,9 +19,9 @@ const QUOTED: usize = 120;
 
 /// A URL that may be called. Often its path is its only protection, so it cannot be logged.
 #[derive(Clone, Debug)]
-pub(crate) struct Address(SecretString);
+pub(crate) struct ReceiverUrl(SecretString);
 
-impl Address {
+impl ReceiverUrl {
     /// Parses a URL. `None` for one that would be called in clear text, except on localhost.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let uri: http::Uri = text.parse().ok()?;
@@ -50,7 +50,7 @@ impl Poster {
 
     /// Posts a body. Any status from 200 to 299 means that it was accepted; the body of such a
     /// response is not read.
-    pub(crate) async fn post(&self, address: &Address, body: &Value) -> Result<(), Refusal> {
+    pub(crate) async fn post(&self, address: &ReceiverUrl, body: &Value) -> Result<(), PostError> {
         let response = self.connector.call(request(address, body)?).await;
         let response = response.map_err(|error| {
             Unavailable::caused("the notification receiver cannot be reached", error)
@@ -62,18 +62,18 @@ impl Poster {
         let quote = tokio::time::timeout(READ_LIMIT, quoted(response, address)).await;
         let quote = quote.unwrap_or_default();
         let why = Unavailable::new(format!("the notification receiver answered {status}{quote}"));
-        Err(Refusal { status: Some(status), why })
+        Err(PostError { status: Some(status), why })
     }
 }
 
 /// Why a body was not accepted.
-pub(crate) struct Refusal {
+pub(crate) struct PostError {
     /// The response's status. `None` if there was no response.
     pub(crate) status: Option<u16>,
     pub(crate) why: Unavailable,
 }
 
-impl Refusal {
+impl PostError {
     /// Returns whether a different body may be accepted, because this one is too long or not
     /// understood.
     pub(crate) fn is_of_content(&self) -> bool {
@@ -81,13 +81,13 @@ impl Refusal {
     }
 }
 
-impl From<Unavailable> for Refusal {
+impl From<Unavailable> for PostError {
     fn from(why: Unavailable) -> Self {
         Self { status: None, why }
     }
 }
 
-fn request(address: &Address, body: &Value) -> Result<HttpRequest, Unavailable> {
+fn request(address: &ReceiverUrl, body: &Value) -> Result<HttpRequest, Unavailable> {
     let unfit = || Unavailable::new("the notification address is not a valid URL");
     let request = http::Request::post(address.expose())
         .header("content-type", "application/json")
@@ -99,7 +99,7 @@ fn request(address: &Address, body: &Value) -> Result<HttpRequest, Unavailable> 
 
 /// Quotes the start of a refusal's body, without the URL. Reads at most [`MAX_READ`] bytes: an
 /// endless body would fill the function's memory.
-async fn quoted(response: HttpResponse, address: &Address) -> String {
+async fn quoted(response: HttpResponse, address: &ReceiverUrl) -> String {
     let (mut body, mut read) = (ByteStream::new(response.into_body()), Vec::new());
     while read.len() < MAX_READ
         && let Some(Ok(part)) = body.next().await
@@ -124,13 +124,13 @@ mod tests {
     #[test]
     fn an_address_in_clear_text_is_none() {
         let fit = ["https://hooks.slack.com/services/T/B/x?y=z", "http://127.0.0.1:5004/notices"];
-        assert!(fit.iter().all(|text| Address::read(text).is_some()));
+        assert!(fit.iter().all(|text| ReceiverUrl::read(text).is_some()));
         for text in
             ["http://hooks.example.com/x", "https://me:pass@example.com/x", "x", "ftp://a/b", "/x"]
         {
-            assert!(Address::read(text).is_none(), "{text}");
+            assert!(ReceiverUrl::read(text).is_none(), "{text}");
         }
-        let address = Address::read(fit[0]).expect("an address");
+        let address = ReceiverUrl::read(fit[0]).expect("an address");
         assert!(!format!("{address:?}").contains("slack"), "{address:?}");
     }
 
@@ -139,7 +139,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let at = move |path: &str| {
-            Address::read(&format!("http://127.0.0.1:{port}{path}")).expect("fit")
+            ReceiverUrl::read(&format!("http://127.0.0.1:{port}{path}")).expect("fit")
         };
         let echo = move || async move {
             (StatusCode::NOT_FOUND, format!("no http://127.0.0.1:{port}/gone\nhere"))

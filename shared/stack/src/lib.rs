@@ -6,7 +6,7 @@
 use anyhow::Context as _;
 use muster_aws::SdkConfig;
 use muster_aws::config::{GithubConfig, StackConfig, from_env};
-use muster_aws::environment::Reader;
+use muster_aws::environment::EnvironmentReader;
 use muster_aws::queue::SqsQueue;
 use muster_aws::table::DynamoTable;
 use muster_control::Settings;
@@ -31,7 +31,7 @@ pub struct Stack {
 ///
 /// # Errors
 /// All variables that are missing or invalid.
-pub fn configure<C>(read: impl FnOnce(&mut Reader<'_>) -> C) -> anyhow::Result<C> {
+pub fn configure<C>(read: impl FnOnce(&mut EnvironmentReader<'_>) -> C) -> anyhow::Result<C> {
     muster_aws::telemetry::init(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
     Ok(from_env(read)?)
 }

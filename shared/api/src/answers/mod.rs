@@ -102,7 +102,7 @@ impl Serialize for Reply {
             Error { error: &'a AdminError },
         }
         #[derive(Serialize)]
-        struct Fields<'a> {
+        struct AnswerFields<'a> {
             version: u64,
             ok: bool,
             #[serde(flatten)]
@@ -112,6 +112,6 @@ impl Serialize for Reply {
             Ok(answer) => ReplyBody::Answer(answer),
             Err(error) => ReplyBody::Error { error },
         };
-        Fields { version: VERSION, ok: self.outcome.is_ok(), body }.serialize(serializer)
+        AnswerFields { version: VERSION, ok: self.outcome.is_ok(), body }.serialize(serializer)
     }
 }

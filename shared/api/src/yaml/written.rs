@@ -23,7 +23,7 @@ impl<'de> DeserializeSeed<'de> for Written<'_> {
                 Ok(if is_same { self.0.clone() } else { Value::String(text) })
             }
             Value::Array(items) => input.deserialize_seq(Items(items)),
-            Value::Object(fields) => input.deserialize_map(Fields(fields)),
+            Value::Object(fields) => input.deserialize_map(WrittenFields(fields)),
         }
     }
 }
@@ -48,9 +48,9 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 }
 
-struct Fields<'a>(&'a Map<String, Value>);
+struct WrittenFields<'a>(&'a Map<String, Value>);
 
-impl<'de> Visitor<'de> for Fields<'_> {
+impl<'de> Visitor<'de> for WrittenFields<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -8,7 +8,7 @@ use muster_control::Settings;
 use muster_domain::pool::Pool;
 use muster_domain::pool_file::Rights;
 
-use crate::environment::{ConfigError, Reader};
+use crate::environment::{ConfigError, EnvironmentReader};
 use crate::queue::QueueUrls;
 use crate::table::TableNames;
 
@@ -83,16 +83,16 @@ pub struct AdminConfig {
 ///
 /// # Errors
 /// All variables that are missing or invalid.
-pub fn from_env<C>(read: impl FnOnce(&mut Reader<'_>) -> C) -> Result<C, ConfigError> {
+pub fn from_env<C>(read: impl FnOnce(&mut EnvironmentReader<'_>) -> C) -> Result<C, ConfigError> {
     let get = |name: &str| std::env::var(name).ok();
-    let mut reader = Reader::new(&get);
+    let mut reader = EnvironmentReader::new(&get);
     let config = read(&mut reader);
     reader.finish(config)
 }
 
 impl WebhookConfig {
     /// Reads the configuration.
-    pub fn read(read: &mut Reader<'_>) -> Self {
+    pub fn read(read: &mut EnvironmentReader<'_>) -> Self {
         Self {
             stack: read.required(&variables::STACK),
             jobs_queue: read.required(&variables::JOBS_QUEUE),
@@ -103,7 +103,7 @@ impl WebhookConfig {
 
 impl ScaleUpConfig {
     /// Reads the configuration.
-    pub fn read(read: &mut Reader<'_>) -> Self {
+    pub fn read(read: &mut EnvironmentReader<'_>) -> Self {
         let jobs = read.required(&variables::JOBS_QUEUE);
         let launch = read.required(&variables::LAUNCH_QUEUE);
         Self { stack: StackConfig::read(read, QueueUrls { jobs, launch, ..QueueUrls::default() }) }
@@ -112,7 +112,7 @@ impl ScaleUpConfig {
 
 impl ReaperConfig {
     /// Reads the configuration.
-    pub fn read(read: &mut Reader<'_>) -> Self {
+    pub fn read(read: &mut EnvironmentReader<'_>) -> Self {
         let queues = wakes(read);
         let mut stack = StackConfig::read(read, queues);
         stack.settings.webhook_url = read.optional(&variables::WEBHOOK_URL);
@@ -122,7 +122,7 @@ impl ReaperConfig {
 
 impl RunnerApiConfig {
     /// Reads the configuration.
-    pub fn read(read: &mut Reader<'_>) -> Self {
+    pub fn read(read: &mut EnvironmentReader<'_>) -> Self {
         let queues =
             QueueUrls { reap: read.required(&variables::REAP_QUEUE), ..QueueUrls::default() };
         Self {
@@ -135,7 +135,7 @@ impl RunnerApiConfig {
 
 impl AdminConfig {
     /// Reads the configuration.
-    pub fn read(read: &mut Reader<'_>) -> Self {
+    pub fn read(read: &mut EnvironmentReader<'_>) -> Self {
         let queues = wakes(read);
         let mut stack = StackConfig::read(read, queues);
         stack.settings.webhook_url = read.optional(&variables::WEBHOOK_URL);
@@ -146,7 +146,7 @@ impl AdminConfig {
 }
 
 impl StackConfig {
-    fn read(read: &mut Reader<'_>, queues: QueueUrls) -> Self {
+    fn read(read: &mut EnvironmentReader<'_>, queues: QueueUrls) -> Self {
         let stack = read.required(&variables::STACK);
         let timings = read.json(&variables::TIMINGS);
         let max_machines = read.number(&variables::MAX_MACHINES);
@@ -166,13 +166,13 @@ impl StackConfig {
 }
 
 impl GithubConfig {
-    fn read(read: &mut Reader<'_>) -> Self {
+    fn read(read: &mut EnvironmentReader<'_>) -> Self {
         Self { app_secret: read.required(&variables::APP_KEY) }
     }
 }
 
 /// Reads the queues of a function that wakes pools and instances.
-fn wakes(read: &mut Reader<'_>) -> QueueUrls {
+fn wakes(read: &mut EnvironmentReader<'_>) -> QueueUrls {
     QueueUrls {
         launch: read.required(&variables::LAUNCH_QUEUE),
         reap: read.required(&variables::REAP_QUEUE),
@@ -181,7 +181,7 @@ fn wakes(read: &mut Reader<'_>) -> QueueUrls {
 }
 
 /// Reads the permissions of scale-up's role. The built-in pool has all subnets of the stack.
-fn rights(read: &mut Reader<'_>, settings: &Settings) -> Rights {
+fn rights(read: &mut EnvironmentReader<'_>, settings: &Settings) -> Rights {
     let keys = read.optional(&variables::MACHINE_TAG_KEYS).unwrap_or_default();
     let keys = keys.split(',').map(str::trim).filter(|key| !key.is_empty());
     Rights {
@@ -192,7 +192,7 @@ fn rights(read: &mut Reader<'_>, settings: &Settings) -> Rights {
 }
 
 /// Reads the built-in pool, with the stack's launch template.
-fn pool(read: &mut Reader<'_>, stack: &str, max_machines: u32) -> Pool {
+fn pool(read: &mut EnvironmentReader<'_>, stack: &str, max_machines: u32) -> Pool {
     // Not `$Latest`: a replayed request would differ from the first.
     let version: u64 = read.number(&variables::LAUNCH_TEMPLATE_VERSION);
     let subnets = read.required(&variables::SUBNETS);

@@ -16,14 +16,14 @@ fn reads(of: Reads) -> BTreeMap<String, bool> {
         asked.borrow_mut().push(name.to_owned());
         None
     };
-    let mut reader = Reader::new(&get);
+    let mut reader = EnvironmentReader::new(&get);
     of(&mut reader);
     let problems = reader.finish(()).map_or_else(|error| error.0, |()| Vec::new());
     let must = |name: &str| problems.contains(&format!("{name} is not set"));
     asked.take().into_iter().map(|name| (name.clone(), must(&name))).collect()
 }
 
-type Reads = fn(&mut Reader<'_>);
+type Reads = fn(&mut EnvironmentReader<'_>);
 
 const FUNCTIONS: [(&str, Reads); 5] = [
     ("webhook", |read| drop(WebhookConfig::read(read))),
@@ -118,7 +118,7 @@ fn every_problem_is_named_at_once() {
             other => other.to_lowercase(),
         })
     };
-    let mut reader = Reader::new(&get);
+    let mut reader = EnvironmentReader::new(&get);
     let config = ScaleUpConfig::read(&mut reader);
     let Err(ConfigError(problems)) = reader.finish(config) else { panic!("accepted") };
     assert_eq!(problems.len(), 6, "{problems:#?}");
@@ -129,7 +129,7 @@ fn timings_default_to_production() {
     let get = |name: &str| {
         (name == "MUSTER_TIMINGS").then(|| r#"{"boot_deadline_seconds":20}"#.to_owned())
     };
-    let mut reader = Reader::new(&get);
+    let mut reader = EnvironmentReader::new(&get);
     let timings = AdminConfig::read(&mut reader).stack.settings.timings;
     assert_eq!(timings.boot_deadline_seconds.0, 20);
     assert_eq!(timings.busy_reads_apart_seconds.0, 180);
@@ -147,7 +147,7 @@ fn a_stack_without_a_pool_file_has_one_pool_within_its_ceiling() {
             other => other.to_lowercase(),
         })
     };
-    let mut reader = Reader::new(&get);
+    let mut reader = EnvironmentReader::new(&get);
     let settings = ScaleUpConfig::read(&mut reader).stack.settings;
     let [pool] = &settings.pools[..] else { panic!("{:?}", settings.pools) };
     assert_eq!(serde_json::to_string(&pool.labels).expect("text"), r#"[["staging"]]"#);
@@ -161,7 +161,7 @@ fn a_stack_without_a_pool_file_has_one_pool_within_its_ceiling() {
         "MUSTER_MACHINE_TAGS" => Some("team, cost".to_owned()),
         other => get(other),
     };
-    let mut reader = Reader::new(&get);
+    let mut reader = EnvironmentReader::new(&get);
     let rights = AdminConfig::read(&mut reader).stack.settings.rights.expect("known");
     assert_eq!((rights.stack.as_str(), rights.subnets.len()), ("staging", 2));
     assert_eq!(rights.tag_keys, ["team", "cost"]);

@@ -18,8 +18,8 @@ use muster_domain::timings::Timings;
 
 use self::request::request;
 use super::TableNames;
-use super::keys::{self, Place, n, s};
-use super::row::{self, Record};
+use super::keys::{self, TableKind, n, s};
+use super::row::{self, TableRecord};
 use crate::error::{self, PutFailure};
 use crate::item::Item;
 
@@ -47,7 +47,7 @@ struct ConditionText {
 }
 
 impl Condition {
-    fn text(self, place: Place) -> ConditionText {
+    fn text(self, place: TableKind) -> ConditionText {
         let named = |name: &str| Some(HashMap::from([("#k".to_owned(), name.to_owned())]));
         match self {
             Self::AbsentOrSame(body) => ConditionText {
@@ -77,17 +77,17 @@ impl Condition {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     Put {
-        place: Place,
+        place: TableKind,
         item: Item,
         condition: Condition,
     },
     Delete {
-        place: Place,
+        place: TableKind,
         key: String,
     },
     /// Checks a condition without writing; the transaction fails if the condition is not met.
     Check {
-        place: Place,
+        place: TableKind,
         key: &'static str,
         condition: Condition,
     },
@@ -154,7 +154,7 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
                     _ => None,
                 });
                 actions.push(Action::Put {
-                    place: Place::Instances,
+                    place: TableKind::Instances,
                     item: owner(machine, instance, bound, timings)?,
                     condition: Condition::Absent,
                 });
@@ -169,7 +169,7 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
                 actions.extend([put(&**change, timings)?, pools_generation(change.version())]);
             }
             Write::PoolsUnchanged(version) => actions.push(Action::Check {
-                place: Place::Control,
+                place: TableKind::Control,
                 key: keys::POOLS_GENERATION,
                 condition: version.map_or(Condition::Absent, |Version(version)| {
                     Condition::Is(keys::VERSION, n(version))
@@ -181,10 +181,11 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
             }
             Write::PoolsVersionGone(version) => {
                 let key = keys::pools_version(*version);
-                actions.push(Action::Delete { place: Place::Control, key });
+                actions.push(Action::Delete { place: TableKind::Control, key });
             }
             Write::OrphanGone(machine) => {
-                actions.push(Action::Delete { place: Place::Control, key: keys::orphan(machine) });
+                let key = keys::orphan(machine);
+                actions.push(Action::Delete { place: TableKind::Control, key });
             }
             // Written twice: for queries by subject and for queries by time.
             Write::Audit(line) => {
@@ -203,9 +204,9 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
 }
 
 /// Puts a usage record. A repeated write contains everything known by then.
-fn usage<R: Record>(record: &R, timings: &Timings) -> Result<Action, CommitError> {
+fn usage<R: TableRecord>(record: &R, timings: &Timings) -> Result<Action, CommitError> {
     let item = item(record, timings)?;
-    Ok(Action::Put { place: Place::Usage, item, condition: Condition::Any })
+    Ok(Action::Put { place: TableKind::Usage, item, condition: Condition::Any })
 }
 
 /// Builds the item that contains only the version of the set of pools. A condition check costs two
@@ -215,11 +216,11 @@ fn usage<R: Record>(record: &R, timings: &Timings) -> Result<Action, CommitError
 /// "Capacity management for transactions"
 fn pools_generation(Version(version): Version) -> Action {
     let item = Item::from([
-        (Place::Control.key().to_owned(), s(keys::POOLS_GENERATION)),
+        (TableKind::Control.key().to_owned(), s(keys::POOLS_GENERATION)),
         (keys::SCHEMA.to_owned(), n(SCHEMA)),
         (keys::VERSION.to_owned(), n(version)),
     ]);
-    Action::Put { place: Place::Control, item, condition: Condition::Any }
+    Action::Put { place: TableKind::Control, item, condition: Condition::Any }
 }
 
 /// Adds an audit entry. It never replaces a different one; repeating it is not an error.
@@ -228,10 +229,10 @@ fn added(item: Item) -> Action {
         Some(body) => Condition::AbsentOrSame(body.clone()),
         None => Condition::Absent,
     };
-    Action::Put { place: Place::Control, item, condition }
+    Action::Put { place: TableKind::Control, item, condition }
 }
 
-fn put<R: Record>(change: &Change<R>, timings: &Timings) -> Result<Action, CommitError> {
+fn put<R: TableRecord>(change: &Change<R>, timings: &Timings) -> Result<Action, CommitError> {
     let condition = match change.replaces() {
         Some(Version(replaced)) => Condition::Is(keys::VERSION, n(replaced)),
         None if change.is_repair() => Condition::Any,
@@ -242,7 +243,7 @@ fn put<R: Record>(change: &Change<R>, timings: &Timings) -> Result<Action, Commi
     Ok(Action::Put { place: R::PLACE, item, condition })
 }
 
-pub(crate) fn item<R: Record>(record: &R, timings: &Timings) -> Result<Item, CommitError> {
+pub(crate) fn item<R: TableRecord>(record: &R, timings: &Timings) -> Result<Item, CommitError> {
     row::write(record, timings).map_err(|error| {
         let what = format!("record {} cannot be written", record.key());
         CommitError::Unavailable(Unavailable::caused(what, error))
@@ -258,7 +259,7 @@ fn owner(
     timings: &Timings,
 ) -> Result<Item, CommitError> {
     let mut owner = Item::from([
-        (Place::Instances.key().to_owned(), s(keys::machine(machine))),
+        (TableKind::Instances.key().to_owned(), s(keys::machine(machine))),
         (keys::SCHEMA.to_owned(), n(SCHEMA)),
         (keys::INSTANCE.to_owned(), s(instance.as_str())),
     ]);
@@ -343,7 +344,7 @@ pub(crate) async fn carry_out(
 async fn put_one(
     client: &Client,
     names: &TableNames,
-    place: Place,
+    place: TableKind,
     mut item: Item,
     condition: Condition,
 ) -> Result<(), CommitError> {
@@ -370,7 +371,7 @@ async fn put_one(
 pub(crate) async fn delete_one(
     client: &Client,
     names: &TableNames,
-    place: Place,
+    place: TableKind,
     key: String,
 ) -> Result<(), CommitError> {
     client

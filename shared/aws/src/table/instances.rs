@@ -11,8 +11,8 @@ use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
 use super::DynamoTable;
-use super::keys::{self, Place, s};
-use super::read::{Range, Reader};
+use super::keys::{self, TableKind, s};
+use super::read::{Range, TableReader};
 use super::row::{self, prefix};
 use crate::error::text;
 use crate::item::Item;
@@ -27,15 +27,15 @@ impl Instances for DynamoTable {
     }
 
     async fn owner_of(&self, machine: &MachineId) -> Result<Option<InstanceName>, ReadError> {
-        let item = self.reader().item(Place::Instances, keys::machine(machine)).await?;
+        let item = self.reader().item(TableKind::Instances, keys::machine(machine)).await?;
         item.map(|item| owner(&item)).transpose()
     }
 
     async fn bound_to(&self, machine: &MachineId) -> Result<Option<Bound>, ReadError> {
-        let item = self.reader().item(Place::Instances, keys::machine(machine)).await?;
+        let item = self.reader().item(TableKind::Instances, keys::machine(machine)).await?;
         let Some(mut item) = item else { return Ok(None) };
         let owner = owner(&item)?;
-        item.insert(Place::Instances.key().to_owned(), s(owner.as_str()));
+        item.insert(TableKind::Instances.key().to_owned(), s(owner.as_str()));
         let record = item.contains_key(keys::BODY).then(|| row::read(item)).and_then(Result::ok);
         Ok(Some(Bound { owner, record }))
     }
@@ -48,8 +48,8 @@ impl Instances for DynamoTable {
             machines.iter().map(|machine| (keys::machine(machine), machine)).collect();
         let keys = by_key.keys().cloned().collect();
         let mut owners = BTreeMap::new();
-        for item in self.reader().items(Place::Instances, keys).await? {
-            let key = text(item.get(Place::Instances.key())).unwrap_or_default();
+        for item in self.reader().items(TableKind::Instances, keys).await? {
+            let key = text(item.get(TableKind::Instances.key())).unwrap_or_default();
             if let Some(machine) = by_key.remove(key) {
                 owners.insert(machine.clone(), owner(&item)?);
             }
@@ -75,7 +75,7 @@ impl Instances for DynamoTable {
     }
 
     fn after_instance(&self, last: &Instance) -> Result<String, ReadError> {
-        Reader::after(last, [keys::LIVE_POOL, keys::LIVE_ORDER], &self.timings)
+        TableReader::after(last, [keys::LIVE_POOL, keys::LIVE_ORDER], &self.timings)
     }
 
     async fn free_instances(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
@@ -91,7 +91,7 @@ impl Instances for DynamoTable {
     async fn count_live_instances(&self, pool: &PoolName) -> Result<Groups, ReadError> {
         let count = async |group: Group| {
             let range = live(pool).starting_with(keys::LIVE_ORDER, prefix(group));
-            Ok((group, self.reader().count(Place::Instances, &range).await?))
+            Ok((group, self.reader().count(TableKind::Instances, &range).await?))
         };
         let mut groups = Groups::default();
         for (group, count) in try_join_all(Group::ALL.map(count)).await? {
@@ -138,7 +138,7 @@ fn live(pool: &PoolName) -> Range {
 fn owner(item: &Item) -> Result<InstanceName, ReadError> {
     let named = text(item.get(keys::INSTANCE)).and_then(|name| name.parse().ok());
     named.ok_or_else(|| ReadError::Unreadable {
-        key: text(item.get(Place::Instances.key())).unwrap_or_default().to_owned(),
+        key: text(item.get(TableKind::Instances.key())).unwrap_or_default().to_owned(),
         why: Cause::new("it names no instance"),
     })
 }

@@ -7,8 +7,8 @@ use muster_domain::job::Job;
 use muster_domain::stored::Stored;
 
 use super::DynamoTable;
-use super::keys::{self, Place};
-use super::read::{Range, Reader};
+use super::keys::{self, TableKind};
+use super::read::{Range, TableReader};
 
 impl Jobs for DynamoTable {
     async fn job(&self, key: JobKey) -> Result<Option<Stored<Job>>, ReadError> {
@@ -49,19 +49,19 @@ impl Jobs for DynamoTable {
     }
 
     fn after_job(&self, _: &JobGroup, last: &Job) -> Result<String, ReadError> {
-        Reader::after(last, [keys::WAITING_POOL, keys::WAITING_ORDER], &self.timings)
+        TableReader::after(last, [keys::WAITING_POOL, keys::WAITING_ORDER], &self.timings)
     }
 
     async fn count_waiting_jobs(&self, pool: &PoolName) -> Result<usize, ReadError> {
-        self.reader().count(Place::Jobs, &waiting(pool)).await
+        self.reader().count(TableKind::Jobs, &waiting(pool)).await
     }
 
     async fn count_unmatched_jobs(&self) -> Result<usize, ReadError> {
-        self.reader().count(Place::Jobs, &apart(keys::NO_POOL)).await
+        self.reader().count(TableKind::Jobs, &apart(keys::NO_POOL)).await
     }
 
     async fn count_gated_jobs(&self) -> Result<usize, ReadError> {
-        self.reader().count(Place::Jobs, &apart(keys::GATED)).await
+        self.reader().count(TableKind::Jobs, &apart(keys::GATED)).await
     }
 
     async fn unmatched_jobs(&self, limit: u32) -> Result<Vec<Stored<Job>>, ReadError> {

@@ -74,14 +74,14 @@ pub(crate) const ORPHANS: &str = "orphan";
 
 /// A table. Each has a different name for its key attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum TableKind {
     Instances,
     Jobs,
     Control,
     Usage,
 }
 
-impl Place {
+impl TableKind {
     /// Returns the name of the key attribute.
     pub(crate) const fn key(self) -> &'static str {
         match self {

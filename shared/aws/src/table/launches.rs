@@ -11,7 +11,7 @@ use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::Stored;
 
-use super::keys::{self, Place};
+use super::keys::{self, TableKind};
 use super::{DynamoTable, kind, row};
 use crate::item::Item;
 
@@ -33,7 +33,7 @@ impl Launches for DynamoTable {
         let wanted: BTreeMap<String, &Scope> = wanted.collect();
         let mut counts = BTreeMap::new();
         let keys = wanted.keys().cloned().collect();
-        for (key, item) in self.reader().keyed(Place::Control, keys).await? {
+        for (key, item) in self.reader().keyed(TableKind::Control, keys).await? {
             let Some(scope) = wanted.get(&key) else { continue };
             counts.insert(Scope::clone(scope), count(key, &item)?);
         }
@@ -44,7 +44,7 @@ impl Launches for DynamoTable {
         let (own, stack) = (keys::pool(pool), keys::limit(&Scope::Stack));
         let keys = vec![own, stack.clone(), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
         let mut conditions = LaunchConditions::default();
-        for (key, item) in self.reader().keyed(Place::Control, keys).await? {
+        for (key, item) in self.reader().keyed(TableKind::Control, keys).await? {
             match key.as_str() {
                 keys::SWITCHES => conditions.switches = Some(row::read(item)?),
                 keys::COOLDOWNS => conditions.cooldowns = Some(row::read(item)?),

@@ -22,9 +22,9 @@ use muster_domain::stored::{Committed, Stored};
 use muster_domain::timings::Timings;
 
 use self::commit::{Action, Condition};
-use self::keys::Place;
-use self::read::{Range, Reader};
-use self::row::Record;
+use self::keys::TableKind;
+use self::read::{Range, TableReader};
+use self::row::TableRecord;
 use crate::error::PassingObstacle;
 use crate::item::Item;
 
@@ -42,12 +42,12 @@ pub struct TableNames {
 }
 
 impl TableNames {
-    pub(crate) fn table(&self, place: Place) -> &str {
+    pub(crate) fn table(&self, place: TableKind) -> &str {
         match place {
-            Place::Instances => &self.instances,
-            Place::Jobs => &self.jobs,
-            Place::Control => &self.control,
-            Place::Usage => &self.usage,
+            TableKind::Instances => &self.instances,
+            TableKind::Jobs => &self.jobs,
+            TableKind::Control => &self.control,
+            TableKind::Usage => &self.usage,
         }
     }
 }
@@ -68,12 +68,12 @@ impl DynamoTable {
         Self { client: Client::from_conf(config.build()), names, timings }
     }
 
-    const fn reader(&self) -> Reader<'_> {
-        Reader { client: &self.client, names: &self.names }
+    const fn reader(&self) -> TableReader<'_> {
+        TableReader { client: &self.client, names: &self.names }
     }
 
     /// Reads a whole listing. Skips and logs records that this version cannot read.
-    async fn listed<R: Record>(
+    async fn listed<R: TableRecord>(
         &self,
         range: Range,
         limit: Option<u32>,
@@ -82,7 +82,7 @@ impl DynamoTable {
     }
 
     async fn put(&self, item: Item, condition: Condition) -> Result<(), CommitError> {
-        let action = Action::Put { place: Place::Control, item, condition };
+        let action = Action::Put { place: TableKind::Control, item, condition };
         commit::carry_out(&self.client, &self.names, vec![action]).await
     }
 }

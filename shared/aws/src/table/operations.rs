@@ -15,7 +15,7 @@ use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
 use super::commit::Condition;
-use super::keys::{self, AT, Place, n, s};
+use super::keys::{self, AT, TableKind, n, s};
 use super::{DynamoTable, kind, records, row};
 use crate::error::text;
 use crate::item::Item;
@@ -83,7 +83,7 @@ impl Operations for DynamoTable {
 
     async fn cursor(&self, name: &str) -> Result<Option<Time>, ReadError> {
         let key = keys::cursor(name);
-        let Some(item) = self.reader().item(Place::Control, key.clone()).await? else {
+        let Some(item) = self.reader().item(TableKind::Control, key.clone()).await? else {
             return Ok(None);
         };
         match text(item.get(AT)).map(str::parse) {
@@ -99,7 +99,7 @@ impl Operations for DynamoTable {
         to: Time,
     ) -> Result<(), CommitError> {
         let item = Item::from([
-            (Place::Control.key().to_owned(), s(keys::cursor(name))),
+            (TableKind::Control.key().to_owned(), s(keys::cursor(name))),
             (keys::SCHEMA.to_owned(), n(SCHEMA)),
             (AT.to_owned(), s(to.to_string())),
         ]);

@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::TableNames;
-use super::keys::{self, Place, s};
-use super::row::{self, Record};
+use super::keys::{self, TableKind, s};
+use super::row::{self, TableRecord};
 use crate::error;
 use crate::item::Item;
 
@@ -27,7 +27,7 @@ const ROUNDS: u32 = 6;
 
 /// A read-only view of the tables.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct TableReader<'a> {
     pub(crate) client: &'a Client,
     pub(crate) names: &'a TableNames,
 }
@@ -38,12 +38,12 @@ pub(crate) struct Range {
     /// The index. `None` means the table itself.
     index: Option<&'static str>,
     partition: (&'static str, String),
-    order: Option<Order>,
+    order: Option<SortKeyCondition>,
     newest_first: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Order {
+enum SortKeyCondition {
     StartsWith(&'static str, &'static str),
     Between(&'static str, String, String),
     AtMost(&'static str, String),
@@ -56,25 +56,25 @@ impl Range {
     }
 
     /// Creates the range of a partition of a table with a sort key.
-    pub(crate) fn of_table(place: Place, value: String) -> Self {
+    pub(crate) fn of_table(place: TableKind, value: String) -> Self {
         let partition = (place.key(), value);
         Self { index: None, partition, order: None, newest_first: false }
     }
 
     pub(crate) fn starting_with(self, attribute: &'static str, prefix: &'static str) -> Self {
-        Self { order: Some(Order::StartsWith(attribute, prefix)), ..self }
+        Self { order: Some(SortKeyCondition::StartsWith(attribute, prefix)), ..self }
     }
 
     /// Limits the range to entries from the first with the prefix `first` to the last with the
     /// prefix `last`.
     pub(crate) fn between(self, attribute: &'static str, first: &str, last: &str) -> Self {
         // Sorts after every text that starts with `last`, because keys are ASCII.
-        let order = Order::Between(attribute, first.to_owned(), format!("{last}\u{7f}"));
+        let order = SortKeyCondition::Between(attribute, first.to_owned(), format!("{last}\u{7f}"));
         Self { order: Some(order), ..self }
     }
 
     fn up_to(self, attribute: &'static str, last: String) -> Self {
-        Self { order: Some(Order::AtMost(attribute, last)), ..self }
+        Self { order: Some(SortKeyCondition::AtMost(attribute, last)), ..self }
     }
 
     pub(crate) fn newest_first(self) -> Self {
@@ -82,8 +82,12 @@ impl Range {
     }
 }
 
-impl Reader<'_> {
-    pub(crate) async fn item(&self, place: Place, key: String) -> Result<Option<Item>, ReadError> {
+impl TableReader<'_> {
+    pub(crate) async fn item(
+        &self,
+        place: TableKind,
+        key: String,
+    ) -> Result<Option<Item>, ReadError> {
         let answer = self
             .client
             .get_item()
@@ -96,14 +100,14 @@ impl Reader<'_> {
         Ok(answer.item)
     }
 
-    pub(crate) async fn record<R: Record>(
+    pub(crate) async fn record<R: TableRecord>(
         &self,
         key: String,
     ) -> Result<Option<Stored<R>>, ReadError> {
         self.item(R::PLACE, key).await?.map(row::read).transpose()
     }
 
-    pub(crate) async fn records<R: Record>(
+    pub(crate) async fn records<R: TableRecord>(
         &self,
         keys: Vec<String>,
     ) -> Result<Vec<Stored<R>>, ReadError> {
@@ -113,7 +117,7 @@ impl Reader<'_> {
     /// Reads many items by key, in no order; omits missing ones.
     pub(crate) async fn items(
         &self,
-        place: Place,
+        place: TableKind,
         keys: Vec<String>,
     ) -> Result<Vec<Item>, ReadError> {
         // DynamoDB rejects a batch with duplicate keys.
@@ -128,7 +132,7 @@ impl Reader<'_> {
     /// Reads many items by key, each returned with its key.
     pub(crate) async fn keyed(
         &self,
-        place: Place,
+        place: TableKind,
         keys: Vec<String>,
     ) -> Result<Vec<(String, Item)>, ReadError> {
         let items = self.items(place, keys).await?;
@@ -139,7 +143,7 @@ impl Reader<'_> {
         Ok(items.into_iter().map(keyed).collect())
     }
 
-    async fn batch(&self, place: Place, keys: &[String]) -> Result<Vec<Item>, ReadError> {
+    async fn batch(&self, place: TableKind, keys: &[String]) -> Result<Vec<Item>, ReadError> {
         let table = self.names.table(place);
         let keys = keys.iter().map(|key| Item::from([(place.key().to_owned(), s(key.as_str()))]));
         let wanted = KeysAndAttributes::builder()
@@ -174,7 +178,7 @@ impl Reader<'_> {
     /// Reads one page, and the start of the next.
     async fn page(
         &self,
-        place: Place,
+        place: TableKind,
         range: &Range,
         limit: Option<u32>,
         start: Option<Item>,
@@ -186,7 +190,7 @@ impl Reader<'_> {
     }
 
     /// Counts the records of a range, without transferring them.
-    pub(crate) async fn count(&self, place: Place, range: &Range) -> Result<usize, ReadError> {
+    pub(crate) async fn count(&self, place: TableKind, range: &Range) -> Result<usize, ReadError> {
         let mut count = 0;
         let mut start = None;
         loop {
@@ -201,7 +205,7 @@ impl Reader<'_> {
         }
     }
 
-    fn query(&self, place: Place, range: &Range) -> QueryFluentBuilder {
+    fn query(&self, place: TableKind, range: &Range) -> QueryFluentBuilder {
         let query = self
             .client
             .query()
@@ -212,16 +216,16 @@ impl Reader<'_> {
             .scan_index_forward(!range.newest_first);
         match &range.order {
             None => query.key_condition_expression("#p = :p"),
-            Some(Order::StartsWith(attribute, prefix)) => query
+            Some(SortKeyCondition::StartsWith(attribute, prefix)) => query
                 .key_condition_expression("#p = :p AND begins_with(#o, :o)")
                 .expression_attribute_names("#o", *attribute)
                 .expression_attribute_values(":o", s(*prefix)),
-            Some(Order::Between(attribute, first, last)) => query
+            Some(SortKeyCondition::Between(attribute, first, last)) => query
                 .key_condition_expression("#p = :p AND #o BETWEEN :first AND :last")
                 .expression_attribute_names("#o", *attribute)
                 .expression_attribute_values(":first", s(first.as_str()))
                 .expression_attribute_values(":last", s(last.as_str())),
-            Some(Order::AtMost(attribute, last)) => query
+            Some(SortKeyCondition::AtMost(attribute, last)) => query
                 .key_condition_expression("#p = :p AND #o <= :o")
                 .expression_attribute_names("#o", *attribute)
                 .expression_attribute_values(":o", s(last.as_str())),
@@ -229,7 +233,7 @@ impl Reader<'_> {
     }
 
     /// Reads the readable records of a range, at most `limit`, and the keys of the unreadable ones.
-    pub(crate) async fn all<R: Record>(
+    pub(crate) async fn all<R: TableRecord>(
         &self,
         range: &Range,
         limit: Option<u32>,
@@ -252,7 +256,7 @@ impl Reader<'_> {
     }
 
     /// Reads one page of a range.
-    pub(crate) async fn listing<R: Record>(
+    pub(crate) async fn listing<R: TableRecord>(
         &self,
         range: &Range,
         page: Option<String>,
@@ -268,7 +272,7 @@ impl Reader<'_> {
 
     /// Returns the token of the page that starts after a record. It imitates DynamoDB's last
     /// evaluated key, using the record's own attributes.
-    pub(crate) fn after<R: Record>(
+    pub(crate) fn after<R: TableRecord>(
         record: &R,
         index: [&str; 2],
         timings: &Timings,
@@ -281,7 +285,7 @@ impl Reader<'_> {
     }
 
     /// Reads one page of due records.
-    pub(crate) async fn due<R: Record>(
+    pub(crate) async fn due<R: TableRecord>(
         &self,
         now: Time,
         limit: u32,
@@ -296,7 +300,7 @@ impl Reader<'_> {
 
     /// Reads one page of a sharded range. Queries all shards that have more records concurrently,
     /// each for its share of the page.
-    pub(crate) async fn of_shards<R: Record>(
+    pub(crate) async fn of_shards<R: TableRecord>(
         &self,
         range: impl Fn(u32) -> Range,
         limit: Option<u32>,
@@ -329,7 +333,7 @@ const fn empty<T>() -> Page<T> {
 }
 
 /// Adds items to a page and returns their number.
-fn add<R: Record>(page: &mut Page<Stored<R>>, items: Vec<Item>) -> u32 {
+fn add<R: TableRecord>(page: &mut Page<Stored<R>>, items: Vec<Item>) -> u32 {
     let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
     for item in items {
         match row::read::<R>(item) {

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_dynamo::aws_sdk_dynamodb_1::{from_attribute_value, to_attribute_value};
 
-use super::keys::{self, Place, n, s};
+use super::keys::{self, TableKind, n, s};
 use crate::error::text;
 use crate::item::Item;
 
@@ -44,9 +44,9 @@ pub(crate) enum FormError {
 pub(crate) type Marks = Vec<(&'static str, AttributeValue)>;
 
 /// A record that is stored as an item.
-pub(crate) trait Record: Serialize + DeserializeOwned {
+pub(crate) trait TableRecord: Serialize + DeserializeOwned {
     /// The table that stores it.
-    const PLACE: Place;
+    const PLACE: TableKind;
     /// Whether its fields are attributes of the item itself, so that updates can count in them.
     const IS_FLAT: bool = false;
 
@@ -57,7 +57,7 @@ pub(crate) trait Record: Serialize + DeserializeOwned {
 }
 
 /// Converts a record to an item without a version, for records that are never replaced by version.
-pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, FormError> {
+pub(crate) fn write<R: TableRecord>(record: &R, timings: &Timings) -> Result<Item, FormError> {
     let mut body = match to_attribute_value(record) {
         Ok(AttributeValue::M(body)) => body,
         Ok(_) => return Err(FormError::NoMap),
@@ -77,7 +77,7 @@ pub(crate) fn write<R: Record>(record: &R, timings: &Timings) -> Result<Item, Fo
 
 /// Converts an item to a record with its version. An item without a version is never replaced by
 /// version.
-pub(crate) fn read<R: Record>(mut item: Item) -> Result<Stored<R>, ReadError> {
+pub(crate) fn read<R: TableRecord>(mut item: Item) -> Result<Stored<R>, ReadError> {
     let key = text(item.get(R::PLACE.key())).unwrap_or_default().to_owned();
     let unreadable = |why: Cause| ReadError::Unreadable { key: key.clone(), why };
     let schema = number(&item, keys::SCHEMA).ok_or_else(|| unreadable(Cause::new("no schema")))?;
@@ -120,8 +120,8 @@ fn strip_nulls_below(value: &mut AttributeValue) {
     }
 }
 
-impl Record for Instance {
-    const PLACE: Place = Place::Instances;
+impl TableRecord for Instance {
+    const PLACE: TableKind = TableKind::Instances;
 
     fn key(&self) -> String {
         self.name.as_str().to_owned()
@@ -169,8 +169,8 @@ pub(crate) fn expiry_of_deleted(instance: &Instance, timings: &Timings) -> i64 {
     (instance.since() + timings.tombstone_ttl_seconds).as_secs()
 }
 
-impl Record for Job {
-    const PLACE: Place = Place::Jobs;
+impl TableRecord for Job {
+    const PLACE: TableKind = TableKind::Jobs;
 
     fn key(&self) -> String {
         keys::job(self.key())
@@ -223,8 +223,8 @@ impl Record for Job {
     }
 }
 
-impl Record for Launch {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Launch {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::launch(&self.id)
@@ -244,8 +244,8 @@ impl Record for Launch {
     }
 }
 
-impl Record for Capacity {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Capacity {
+    const PLACE: TableKind = TableKind::Control;
     const IS_FLAT: bool = true;
 
     fn key(&self) -> String {
@@ -257,8 +257,8 @@ impl Record for Capacity {
     }
 }
 
-impl Record for Orphan {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Orphan {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::orphan(&self.machine)
@@ -272,8 +272,8 @@ impl Record for Orphan {
     }
 }
 
-impl Record for Audit {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Audit {
+    const PLACE: TableKind = TableKind::Control;
 
     /// Returns a key derived from the whole entry, so that writing an entry twice stores it once,
     /// and two entries of one moment remain separate.
@@ -295,8 +295,8 @@ impl Record for Audit {
 #[serde(transparent)]
 pub(crate) struct ByTime(pub(crate) Audit);
 
-impl Record for ByTime {
-    const PLACE: Place = Place::Control;
+impl TableRecord for ByTime {
+    const PLACE: TableKind = TableKind::Control;
 
     /// Returns a key with the common prefix of audit entries: the roles may not change those.
     fn key(&self) -> String {
@@ -311,8 +311,8 @@ impl Record for ByTime {
     }
 }
 
-impl Record for Line {
-    const PLACE: Place = Place::Usage;
+impl TableRecord for Line {
+    const PLACE: TableKind = TableKind::Usage;
 
     /// Returns the partition key; the sort key is among the marks.
     fn key(&self) -> String {
@@ -328,8 +328,8 @@ impl Record for Line {
     }
 }
 
-impl Record for PartOfDay {
-    const PLACE: Place = Place::Usage;
+impl TableRecord for PartOfDay {
+    const PLACE: TableKind = TableKind::Usage;
 
     /// Returns the partition key, as for a usage record.
     fn key(&self) -> String {
@@ -342,8 +342,8 @@ impl Record for PartOfDay {
     }
 }
 
-impl Record for Prices {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Prices {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::PRICES.to_owned()
@@ -359,8 +359,8 @@ impl Record for Prices {
 #[serde(transparent)]
 pub(crate) struct PricesOfHour(pub(crate) Prices);
 
-impl Record for PricesOfHour {
-    const PLACE: Place = Place::Usage;
+impl TableRecord for PricesOfHour {
+    const PLACE: TableKind = TableKind::Usage;
 
     /// Returns the partition key, as for a usage record.
     fn key(&self) -> String {
@@ -373,8 +373,8 @@ impl Record for PricesOfHour {
     }
 }
 
-impl Record for Switches {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Switches {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::SWITCHES.to_owned()
@@ -385,8 +385,8 @@ impl Record for Switches {
     }
 }
 
-impl Record for Cooldowns {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Cooldowns {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::COOLDOWNS.to_owned()
@@ -397,8 +397,8 @@ impl Record for Cooldowns {
     }
 }
 
-impl Record for Inquiries {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Inquiries {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::INQUIRIES.to_owned()
@@ -409,8 +409,8 @@ impl Record for Inquiries {
     }
 }
 
-impl Record for Redeliveries {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Redeliveries {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::REDELIVERIES.to_owned()
@@ -421,8 +421,8 @@ impl Record for Redeliveries {
     }
 }
 
-impl Record for Notices {
-    const PLACE: Place = Place::Control;
+impl TableRecord for Notices {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::NOTICES.to_owned()
@@ -433,8 +433,8 @@ impl Record for Notices {
     }
 }
 
-impl Record for PoolSet {
-    const PLACE: Place = Place::Control;
+impl TableRecord for PoolSet {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::POOLS.to_owned()
@@ -450,8 +450,8 @@ impl Record for PoolSet {
 #[serde(transparent)]
 pub(crate) struct KeptPoolSet(pub(crate) PoolSet);
 
-impl Record for KeptPoolSet {
-    const PLACE: Place = Place::Control;
+impl TableRecord for KeptPoolSet {
+    const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
         keys::pools_version(self.0.version)

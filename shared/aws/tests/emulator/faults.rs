@@ -237,6 +237,6 @@ async fn child_that_calls_dynamodb() {
     let table = format!("child-{}", std::process::id());
     let key = AttributeValue::S("x".to_owned());
     let error = client.get_item().table_name(table).key("k", key).send().await.err();
-    let code = error.and_then(|error| muster_aws::error::Failure::from_sdk(&error).code);
+    let code = error.and_then(|error| muster_aws::error::ServiceError::from_sdk(&error).code);
     assert_eq!(code.as_deref(), Some("ResourceNotFoundException"), "the emulator answered");
 }

@@ -43,7 +43,7 @@ async fn sent(
         match answer {
             None => Ok(()),
             Some(status) => {
-                Err(Refusal { status: Some(status), why: Unavailable::new(format!("{status}")) })
+                Err(PostError { status: Some(status), why: Unavailable::new(format!("{status}")) })
             }
         }
     };

@@ -9,7 +9,7 @@ use muster_domain::pool::limits::Scope;
 
 use super::{Action, ConditionText};
 use crate::table::TableNames;
-use crate::table::keys::{self, Place, n, s};
+use crate::table::keys::{self, TableKind, n, s};
 
 const HAS_ROOM: &str = "#live <= :most AND #holder = :holder";
 
@@ -93,8 +93,8 @@ fn expiry(
     at: i64,
 ) -> Result<Update, BuildError> {
     Update::builder()
-        .table_name(names.table(Place::Instances))
-        .key(Place::Instances.key(), s(keys::machine(machine)))
+        .table_name(names.table(TableKind::Instances))
+        .key(TableKind::Instances.key(), s(keys::machine(machine)))
         .update_expression("SET #instance = :instance, #schema = :schema, #expires = :at")
         .expression_attribute_names("#instance", keys::INSTANCE)
         .expression_attribute_names("#schema", keys::SCHEMA)
@@ -108,8 +108,8 @@ fn expiry(
 /// Builds an update of a limit's counter: an item that contains only the number.
 fn limit(names: &TableNames, scope: &Scope, count: u32) -> UpdateBuilder {
     Update::builder()
-        .table_name(names.table(Place::Control))
-        .key(Place::Control.key(), s(keys::limit(scope)))
+        .table_name(names.table(TableKind::Control))
+        .key(TableKind::Control.key(), s(keys::limit(scope)))
         .expression_attribute_names("#live", keys::LIVE)
         .expression_attribute_values(":count", n(count))
 }
@@ -117,8 +117,8 @@ fn limit(names: &TableNames, scope: &Scope, count: u32) -> UpdateBuilder {
 /// Builds an update of a pool's counter. It increments the version like any other write.
 fn counter(names: &TableNames, pool: &PoolName, count: u32) -> UpdateBuilder {
     Update::builder()
-        .table_name(names.table(Place::Control))
-        .key(Place::Control.key(), s(keys::pool(pool)))
+        .table_name(names.table(TableKind::Control))
+        .key(TableKind::Control.key(), s(keys::pool(pool)))
         .expression_attribute_names("#live", keys::LIVE)
         .expression_attribute_names("#version", keys::VERSION)
         .expression_attribute_values(":count", n(count))

@@ -112,7 +112,7 @@ async fn no_receiver_fills_the_memory_or_holds_the_sweep_up() {
             let _ = stream.read(&mut [0; 4096]);
             answer(stream);
         });
-        let address = Address::read(&format!("http://127.0.0.1:{port}/x")).expect("fit");
+        let address = ReceiverUrl::read(&format!("http://127.0.0.1:{port}/x")).expect("fit");
         let destination = Destination { form: Form::Json, address };
         let (before, begun) = (resident_mib(), Instant::now());
         let result = send(&poster, &destination, &message).await;
