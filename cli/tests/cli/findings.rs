@@ -10,7 +10,7 @@ use muster_cli::ui::memory::{Memory, PageQuery};
 use muster_cli::ui::page::UiPage;
 use muster_cli::ui::render;
 use muster_cli::views;
-use muster_control::admin::findings::{Facts, findings};
+use muster_control::admin::findings::{StackFacts, findings};
 use muster_control::notices::Notices;
 use muster_domain::app::AppCheck;
 use muster_domain::ec2::{CooldownScope, ErrorClass};
@@ -49,7 +49,7 @@ impl Known {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        findings(&Facts {
+        findings(&StackFacts {
             overview: &self.overview,
             app: Some(&self.app),
             failing: &[],

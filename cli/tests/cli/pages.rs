@@ -7,7 +7,7 @@ use muster_api::answers::{
 };
 use muster_cli::page::Screen;
 use muster_cli::views::{self, costs, instances, jobs, lines, phases, pools, status, waits};
-use muster_control::admin::findings::{Facts, findings};
+use muster_control::admin::findings::{StackFacts, findings};
 use muster_domain::launch::record::trouble::Trouble;
 use muster_domain::time::{Seconds, Time};
 use serde::Serialize;
@@ -65,7 +65,7 @@ pub(crate) fn with_findings(answer: Value) -> Value {
     let mut told: StackStatus = read(answer);
     let troubles: Vec<Trouble> =
         told.entities.iter().flat_map(|entity| entity.troubles.clone()).collect();
-    told.overview.findings = findings(&Facts {
+    told.overview.findings = findings(&StackFacts {
         overview: &told.overview,
         app: None,
         failing: &[],

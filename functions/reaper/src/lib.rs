@@ -8,7 +8,7 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::context::{Context, Ports};
 use muster_control::metrics::Measure;
 use muster_control::ports::{Compute, Directory, PriceList, Receiver};
-use muster_control::reaps::batch::{Batch, Received};
+use muster_control::reaps::batch::{Batch, ReceivedReap};
 use muster_control::tick::{Tick, TimeLimit};
 use muster_domain::causes::with_causes;
 use muster_domain::ids::MachineId;
@@ -133,12 +133,12 @@ async fn batch<P: Ports>(
     Ok(ReaperOutcome { response: serde_json::to_value(response)?, measures })
 }
 
-fn received(record: SqsMessage) -> Result<Received, MessageError> {
+fn received(record: SqsMessage) -> Result<ReceivedReap, MessageError> {
     let message = read(&record)?;
     let receives = record.attributes.get("ApproximateReceiveCount");
     let receives = receives.and_then(|count| count.parse().ok()).unwrap_or(1);
     let id = record.message_id.unwrap_or_default();
-    Ok(Received::new(message, &id, receives, record.receipt_handle.unwrap_or_default()))
+    Ok(ReceivedReap::new(message, &id, receives, record.receipt_handle.unwrap_or_default()))
 }
 
 /// The `detail-type` of EC2's Spot interruption notice.

@@ -11,7 +11,9 @@ use muster_domain::ec2::ErrorClass;
 use strum::{EnumMessage as _, VariantArray as _};
 
 pub use self::emf::lines;
-pub use self::measure::{MAX_POOLS, Measure, Measures, OTHER_POOLS, Of, keeps_failing, pool};
+pub use self::measure::{
+    MAX_POOLS, Measure, Measures, MetricSubject, OTHER_POOLS, keeps_failing, pool,
+};
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Muster";

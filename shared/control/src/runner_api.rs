@@ -17,7 +17,7 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
 pub use self::failure::Hindrance;
-pub use self::request::{MachineReport, Owner, look};
+pub use self::request::{MachineOwner, MachineReport, look};
 use crate::context::{Context, Wired};
 use crate::health::note;
 use crate::metrics::{self, Measure, Metric};
@@ -95,7 +95,7 @@ pub struct RunnerApi<'a, W: Wired> {
     /// The ports, and the settings from [`look`].
     pub context: Context<'a, W>,
     /// The instance that owns the machine.
-    pub owner: Owner,
+    pub owner: MachineOwner,
     /// The ID of the role that signed the request; absent for the stack's own role.
     pub role: Option<&'a str>,
 }
@@ -298,7 +298,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         instance: &Instance,
         before: Option<&Stored<Cooldowns>>,
         pool: &Pool,
-        told: Option<&agents::Told>,
+        told: Option<&agents::ReportedAgent>,
         now: Time,
     ) -> Result<(), PassError> {
         let after = |known: &Cooldowns| {

@@ -9,7 +9,7 @@ use muster_domain::observation::{Machine, MachineSeen};
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 
-use crate::ports::{Compute, ListedMachine, Page, Refusal, ShownMachine};
+use crate::ports::{Compute, ListedMachine, Page, ShownMachine, TerminationError};
 
 pub(crate) fn at(second: u32) -> Time {
     Time::from_millis(1_800_000_000_000) + Seconds(second)
@@ -37,7 +37,7 @@ pub(crate) trait Ends {
     async fn end(
         &self,
         machines: &BTreeSet<MachineId>,
-    ) -> Result<BTreeMap<MachineId, Machine>, Refusal>;
+    ) -> Result<BTreeMap<MachineId, Machine>, TerminationError>;
 }
 
 impl<E: Ends> Compute for E {
@@ -68,7 +68,7 @@ impl<E: Ends> Compute for E {
     async fn terminate(
         &self,
         machines: &BTreeSet<MachineId>,
-    ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+    ) -> Result<BTreeMap<MachineId, Machine>, TerminationError> {
         self.end(machines).await
     }
 }

@@ -22,7 +22,9 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use muster_aws::SdkConfig;
 use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::ServiceError;
-use muster_control::ports::{Catalogue, Compute, ListedMachine, Page, Refusal, ShownMachine};
+use muster_control::ports::{
+    Catalogue, Compute, ListedMachine, Page, ShownMachine, TerminationError,
+};
 use muster_domain::ec2::classify::classify;
 use muster_domain::ec2::{ErrorClass, LaunchError, Make};
 use muster_domain::ids::{LaunchId, MachineId};
@@ -96,7 +98,7 @@ impl Compute for Ec2 {
     async fn terminate(
         &self,
         machines: &BTreeSet<MachineId>,
-    ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+    ) -> Result<BTreeMap<MachineId, Machine>, TerminationError> {
         machines::terminate(self, machines).await
     }
 }

@@ -6,7 +6,7 @@ use aws_sdk_ec2::operation::describe_instances::DescribeInstancesOutput;
 use aws_sdk_ec2::types::{
     Filter, Instance, InstanceLifecycleType, InstanceState, InstanceStateName, Reservation,
 };
-use muster_control::ports::{ListedMachine, NOT_FOUND, Page, Refusal, ShownMachine};
+use muster_control::ports::{ListedMachine, NOT_FOUND, Page, ShownMachine, TerminationError};
 use muster_domain::ec2::{ErrorClass, Make, Market, StateReason};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::plan::{LAUNCH_TAG, STACK_TAG};
@@ -149,7 +149,7 @@ const CONSOLE: &str = "GetConsoleOutput";
 pub(crate) async fn terminate(
     ec2: &Ec2,
     machines: &BTreeSet<MachineId>,
-) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+) -> Result<BTreeMap<MachineId, Machine>, TerminationError> {
     let ids = machines.iter().map(|id| id.as_str().to_owned()).collect();
     let call = ec2.client.terminate_instances().set_instance_ids(Some(ids));
     match call.customize().config_override(once()).send().await {
@@ -161,7 +161,7 @@ pub(crate) async fn terminate(
         }
         Err(error) => {
             let (class, fault) = classified("TerminateInstances", &error);
-            Err(Refusal::from_call(class, fault, machines))
+            Err(TerminationError::from_call(class, fault, machines))
         }
     }
 }

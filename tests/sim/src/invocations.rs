@@ -262,7 +262,7 @@ async fn reap(door: &Door, batch: &[Received], compute: &impl Compute, github: &
         let Body::Reap(message) = &*one.body else { continue };
         note(door, || format!("  {message:?}"));
         let (id, receipt) = (one.id.to_string(), one.receipt());
-        messages.push(batch::Received::new(message.clone(), &id, one.receives, receipt));
+        messages.push(batch::ReceivedReap::new(message.clone(), &id, one.receives, receipt));
         received.push(one);
     }
     let settings = &*door.sim.deployed();

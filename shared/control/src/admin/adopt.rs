@@ -7,7 +7,7 @@ use muster_domain::time::Time;
 
 use super::Admin;
 use crate::context::Ports;
-use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
+use crate::jobs::take_in::{ImportedJobs, TakeIn, TakeInError};
 
 impl<P: Ports> Admin<'_, P> {
     pub(super) async fn adopt(&self, repository: &Entity, now: Time) -> Result<Answer, AdminError> {
@@ -16,7 +16,7 @@ impl<P: Ports> Admin<'_, P> {
             return Err(AdminError::new(AdminErrorCode::BadRequest, message));
         }
         let pass = TakeIn { context: self.context };
-        let TakenIn { taken, known, unserved, not_ours, more } =
+        let ImportedJobs { taken, known, unserved, not_ours, more } =
             pass.run(repository, None, now).await.map_err(refused)?;
         Ok(Answer::Adopted(AdoptedJobs {
             taken_in: taken.into_iter().map(|job| WaitingJob::new(job, None, now)).collect(),

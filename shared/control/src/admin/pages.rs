@@ -33,7 +33,7 @@ pub(super) async fn rows<T, R: Serialize>(
     after: impl Fn(usize, &T) -> Result<String, ReadError>,
 ) -> Result<Rows<R>, AdminError> {
     let mut room = Room::new(limit)?;
-    let (first, mut at) = page.map_or(Ok((0, None)), |text| Place::read(text, parts))?;
+    let (first, mut at) = page.map_or(Ok((0, None)), |text| PageStart::read(text, parts))?;
     let mut found = Rows { rows: Vec::new(), unreadable: Vec::new(), next: None };
     for (part, name) in parts.iter().enumerate().skip(first) {
         loop {
@@ -44,7 +44,7 @@ pub(super) async fn rows<T, R: Serialize>(
                 if let Some(row) = row {
                     if !room.has(&row) {
                         let at = last.as_ref().map(|last| after(part, last)).transpose()?.or(at);
-                        found.next = Some(Place { part: name, at: at.as_deref() }.text());
+                        found.next = Some(PageStart { part: name, at: at.as_deref() }.text());
                         return Ok(found);
                     }
                     found.rows.push((part, row));
@@ -88,12 +88,12 @@ impl Room {
 
 /// The start of a page: a part, and a position in it. Its text starts with a checksum, so that a
 /// truncated token is not mistaken for a different position.
-struct Place<'a> {
+struct PageStart<'a> {
     part: &'a str,
     at: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PageStart<'a> {
     fn text(&self) -> String {
         let place = format!("{}|{}", self.part, self.at.unwrap_or_default());
         format!("{:016x}|{place}", fnv1a(place.as_bytes()))
@@ -194,7 +194,7 @@ mod tests {
     fn what_is_no_page_of_this_list_is_refused_with_a_reason() {
         let next = page(None, 6, |n| n.to_string()).expect("a page").next.expect("more");
         let cut = &next[..next.len() - 1];
-        let other = Place { part: "gone", at: None }.text();
+        let other = PageStart { part: "gone", at: None }.text();
         let cases = [
             ("", "pass it unchanged"),
             ("a|3", "pass it unchanged"),

@@ -35,7 +35,7 @@ pub struct JobsReport {
 }
 
 /// The folded events of a batch.
-struct TakenIn {
+struct FoldedBatch {
     /// The settings that they were folded with.
     settings: Rc<VersionedSettings>,
     /// For each event, in order.
@@ -129,7 +129,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
         told: Vec<(usize, &str)>,
         report: &mut JobsReport,
     ) {
-        let Some(TakenIn { settings, folded, woken: sent }) = self.fold(events).await else {
+        let Some(FoldedBatch { settings, folded, woken: sent }) = self.fold(events).await else {
             // No pool is known: all messages stay.
             for (number, _) in told {
                 self.leave(&messages[number]).await;
@@ -176,7 +176,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
     /// their wake-ups are sent at the same time. Events of jobs that have left the queue usually need no
     /// pools. All other events, and those of a failed commit, are folded after reading the set of
     /// pools. Returns none if it cannot be read.
-    async fn fold(&self, events: &[JobEvent]) -> Option<TakenIn> {
+    async fn fold(&self, events: &[JobEvent]) -> Option<FoldedBatch> {
         let begun = (self.clock)();
         let cached = self.cache.get();
         let check = cached.as_ref().map(|cached| cached.check());
@@ -198,7 +198,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
         }
         let ingest = Ingest { context: self.context.with(settings.settings()) };
         let folded = ingest.fold_others(events, done, begun).await;
-        Some(TakenIn { settings, folded, woken })
+        Some(FoldedBatch { settings, folded, woken })
     }
 
     async fn refresh(&self) -> Option<Rc<VersionedSettings>> {

@@ -21,7 +21,7 @@ const ANNOUNCED: Seconds = Seconds(300);
 
 /// The result of importing a repository's queued jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TakenIn {
+pub struct ImportedJobs {
     /// Jobs that were imported and that a pool serves.
     pub taken: Vec<Job>,
     /// Jobs that already had a record.
@@ -64,12 +64,13 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         repository: &Entity,
         installation: Option<InstallationId>,
         now: Time,
-    ) -> Result<TakenIn, TakeInError> {
+    ) -> Result<ImportedJobs, TakeInError> {
         let seen = self.context.github.queued_jobs(repository, installation, Reach::All).await;
         let Some(QueuedJobs { jobs: mut events, more }) = seen.map_err(TakeInError::Github)? else {
             return Err(TakeInError::NoRepository(repository.clone()));
         };
-        let mut report = TakenIn { more: more || events.len() > MAX_JOBS, ..TakenIn::default() };
+        let mut report =
+            ImportedJobs { more: more || events.len() > MAX_JOBS, ..ImportedJobs::default() };
         events.truncate(MAX_JOBS);
         let keys: Vec<JobKey> = events.iter().map(|event| event.key).collect();
         let known = self.context.table.jobs(&keys).await.map_err(PassError::from)?;
@@ -102,7 +103,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         let known = self.context.table.jobs(&keys).await.map_err(PassError::from)?;
         let known: BTreeSet<JobKey> = known.into_iter().map(|job| job.key()).collect();
         events.retain(|one| !known.contains(&one.key));
-        let mut report = TakenIn::default();
+        let mut report = ImportedJobs::default();
         self.fold(&events, &known, &mut report, now).await?;
         Ok(report.taken)
     }
@@ -112,7 +113,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
         &self,
         events: &[JobEvent],
         known: &BTreeSet<JobKey>,
-        report: &mut TakenIn,
+        report: &mut ImportedJobs,
         now: Time,
     ) -> Result<(), TakeInError> {
         let ingest = Ingest { context: self.context };
@@ -160,7 +161,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> TakeIn<'_, W> {
     }
 }
 
-impl TakenIn {
+impl ImportedJobs {
     fn note(&mut self, job: Option<Job>, key: JobKey, known: &BTreeSet<JobKey>) {
         match job {
             Some(job) if job.is_unmatched() => self.unserved.push(job),

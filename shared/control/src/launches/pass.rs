@@ -24,8 +24,8 @@ use muster_domain::time::Time;
 use muster_domain::timings::Timings;
 
 use self::commit::created;
-use self::known::Known;
-pub use self::look::Looked;
+use self::known::PassState;
+pub use self::look::WakeUpReads;
 use self::look::{Listed, MAX_DEMAND};
 use self::pool_lease::Lease;
 pub use self::report::{LaunchReport, LaunchStopped, comes_again, last_call, send_wakes};
@@ -72,7 +72,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> LaunchPass<'_, W> {
     /// report includes it.
     pub async fn run(
         &self,
-        looked: Looked,
+        looked: WakeUpReads,
         wake: &WakePool,
         receives: u32,
     ) -> Result<LaunchReport, LaunchStopped> {
@@ -87,7 +87,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> LaunchPass<'_, W> {
             // A burst wakes a pool many times, and the first passes have served these jobs.
             return Ok(LaunchReport { is_early, ..LaunchReport::default() });
         }
-        let mut run = Run::begin(self, pool, looked, waits && receives > 1).await?;
+        let mut run = RunningPass::begin(self, pool, looked, waits && receives > 1).await?;
         run.report.is_early = is_early;
         if !run.known.capacity.is_held_by(self.holder) {
             run.report.found_held(waits);
@@ -131,12 +131,12 @@ impl<W: Wired<Table: Table, Compute: Compute>> LaunchPass<'_, W> {
 }
 
 /// A running pass with its state.
-struct Run<'a, W: Wired> {
+struct RunningPass<'a, W: Wired> {
     pass: &'a LaunchPass<'a, W>,
     pool: &'a Pool,
     /// When reading started: the pass knows nothing newer.
     now: Time,
-    known: Known,
+    known: PassState,
     report: LaunchReport,
 }
 
@@ -147,22 +147,22 @@ enum Worked {
     HeldByOther,
 }
 
-enum Round {
+enum RoundResult {
     /// There may be more to do.
     Again,
     /// There is no more to do now.
     Drained,
 }
 
-impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
+impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
     /// Requests a pass of the pool. `again` means that this wake-up has requested one before.
     async fn begin(
         pass: &'a LaunchPass<'a, W>,
         pool: &'a Pool,
-        looked: Looked,
+        looked: WakeUpReads,
         again: bool,
     ) -> Result<Self, PassError> {
-        let Looked { at: now, jobs, mut conditions, listed } = looked;
+        let WakeUpReads { at: now, jobs, mut conditions, listed } = looked;
         let read = conditions.capacity.take();
         if read.as_ref().is_some_and(|read| read.differs_from(&pool.version())) {
             pass.open_anew(pool, &mut conditions, now).await?;
@@ -176,7 +176,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
             }
             asked => (asked?, Some(listed)),
         };
-        let mut known = Known::new(lease, conditions, listed);
+        let mut known = PassState::new(lease, conditions, listed);
         known.saw(jobs);
         Ok(Self { pass, pool, now, known, report: LaunchReport::default() })
     }
@@ -194,8 +194,8 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
                 }
             }
             match self.round(round).await {
-                Ok(Round::Again) | Err(PassError::Commit(CommitError::Conflict)) => continue,
-                Ok(Round::Drained) => {}
+                Ok(RoundResult::Again) | Err(PassError::Commit(CommitError::Conflict)) => continue,
+                Ok(RoundResult::Drained) => {}
                 Err(error) => return Err(error),
             }
             if self.known.is_given_back || self.give_back().await? {
@@ -221,11 +221,11 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         Ok(())
     }
 
-    async fn round(&mut self, round: usize) -> Result<Round, PassError> {
+    async fn round(&mut self, round: usize) -> Result<RoundResult, PassError> {
         let Listed { demand, open, free, retries } = self.listed().await?;
         if self.replay(open).await? {
             // The other lists are outdated.
-            return Ok(Round::Again);
+            return Ok(RoundResult::Again);
         }
         self.known.waits = None;
         let is_full_read = demand.len() >= self.known.reach as usize;
@@ -261,7 +261,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
             // again or waits.
             let is_refused = self.known.is_refused(&planned.launch, self.now);
             if is_refused || (number > 0 && self.pass.is_late()) {
-                return Ok(Round::Again);
+                return Ok(RoundResult::Again);
             }
             // Jobs may have arrived since demand was read. They should share a launch that is not
             // full: the commit conflicts, and the next round plans again. From round `GATHERING`
@@ -280,10 +280,14 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         self.move_on(plan).await?;
         if is_full_read && !progress && is_hidden && self.known.reach < MAX_READ {
             self.known.reach *= FURTHER;
-            return Ok(Round::Again);
+            return Ok(RoundResult::Again);
         }
         let rest = self.known.rest.iter().any(|slot| plan::is_asked_at_once(self.pool, slot));
-        Ok(if (progress && is_full_read) || rest { Round::Again } else { Round::Drained })
+        Ok(if (progress && is_full_read) || rest {
+            RoundResult::Again
+        } else {
+            RoundResult::Drained
+        })
     }
 
     /// Returns the index listings, all read concurrently.
@@ -303,7 +307,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> Run<'a, W> {
         free: &[Stored<Instance>],
     ) -> Result<Conditions, PassError> {
         let Context { table, settings, .. } = self.pass.context;
-        let Known { capacity, switches, cooldowns, counted, .. } = &self.known;
+        let PassState { capacity, switches, cooldowns, counted, .. } = &self.known;
         let read = LaunchConditions {
             switches: switches.clone(),
             cooldowns: cooldowns.clone(),

@@ -9,7 +9,7 @@ use muster_domain::time::{Seconds, Time};
 
 use crate::context::{Context, Wired};
 use crate::launches::pass::{
-    LaunchPass, LaunchReport, LaunchStopped, Looked, comes_again, last_call, send_wakes,
+    LaunchPass, LaunchReport, LaunchStopped, WakeUpReads, comes_again, last_call, send_wakes,
 };
 use crate::metrics::{self, Measure};
 use crate::ports::{Compute, Queue, Received, Table};
@@ -46,7 +46,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> WakeUp<'_, W> {
         let last_call = last_call(now, self.deadline);
         let Context { table, settings, .. } = self.context;
         let (settings, looked) =
-            join(settings.current_pools(table), Looked::read(table, wake, now)).await;
+            join(settings.current_pools(table), WakeUpReads::read(table, wake, now)).await;
         let settings = match settings {
             Ok(settings) => settings,
             Err(error) => {

@@ -9,7 +9,7 @@ use muster_domain::time::Time;
 use serde_json::{Map, Value, json};
 
 use super::{
-    DIMENSION, Dimensions, Measure, Measures, Metric, NAMESPACE, Of, POOL_DIMENSION,
+    DIMENSION, Dimensions, Measure, Measures, Metric, MetricSubject, NAMESPACE, POOL_DIMENSION,
     REASON_DIMENSION,
 };
 
@@ -23,7 +23,7 @@ type Values = BTreeMap<Metric, Vec<f64>>;
 /// only once in it.
 #[must_use]
 pub fn lines(stack: &str, kept: Measures, measures: &[Measure], now: Time) -> String {
-    let mut all: BTreeMap<&Of, Values> = BTreeMap::new();
+    let mut all: BTreeMap<&MetricSubject, Values> = BTreeMap::new();
     for Measure { metric, of, values } in measures {
         let values = values.iter().copied().filter(|value| value.is_finite());
         all.entry(of).or_default().entry(*metric).or_default().extend(values);
@@ -49,13 +49,19 @@ fn cut(values: &mut Vec<f64>) -> Vec<f64> {
 }
 
 /// Returns the dimensions under which a value of `of` is recorded.
-fn filed(metric: Metric, of: &Of, kept: Measures) -> Vec<Dimensions> {
+fn filed(metric: Metric, of: &MetricSubject, kept: Measures) -> Vec<Dimensions> {
     let all = metric.dimensions().iter().copied();
     all.filter(|by| of.has(*by) && kept.keeps(metric, *by)).collect()
 }
 
 /// Formats a line. `None` if it would have no metric.
-fn line(stack: &str, kept: Measures, of: &Of, values: &Values, now: Time) -> Option<String> {
+fn line(
+    stack: &str,
+    kept: Measures,
+    of: &MetricSubject,
+    values: &Values,
+    now: Time,
+) -> Option<String> {
     let mut line = Map::new();
     let mut directives: BTreeMap<Vec<Dimensions>, Vec<Value>> = BTreeMap::new();
     for (metric, values) in values.iter().filter(|(_, values)| !values.is_empty()) {
@@ -81,9 +87,9 @@ fn line(stack: &str, kept: Measures, of: &Of, values: &Values, now: Time) -> Opt
     );
     line.insert(DIMENSION.to_owned(), json!(stack));
     match of {
-        Of::Stack => {}
-        Of::Pool(pool) => drop(line.insert(POOL_DIMENSION.to_owned(), json!(pool))),
-        Of::Reason(reason) => {
+        MetricSubject::Stack => {}
+        MetricSubject::Pool(pool) => drop(line.insert(POOL_DIMENSION.to_owned(), json!(pool))),
+        MetricSubject::Reason(reason) => {
             drop(line.insert(REASON_DIMENSION.to_owned(), json!(reason.as_str())));
         }
     }
@@ -101,8 +107,8 @@ mod tests {
         lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    fn gpu() -> Of {
-        Of::Pool("gpu".to_owned())
+    fn gpu() -> MetricSubject {
+        MetricSubject::Pool("gpu".to_owned())
     }
 
     /// Returns the dimensions of the only line.
@@ -148,7 +154,7 @@ mod tests {
     fn each_metric_is_filed_by_its_own_dimensions() {
         let wait = Measure::of(gpu(), Metric::JobWaitSeconds, 31.5);
         let live = Measure::of(gpu(), Metric::MachinesLive, 3.0);
-        let young = Of::Reason(WaitReason::Young);
+        let young = MetricSubject::Reason(WaitReason::Young);
         let waiting = Measure::of(young, Metric::JobsWaiting, 2.0);
         let lines = written(Measures::Pools, &[wait.clone(), waiting, live]);
         let [pool, reason] = &lines[..] else { panic!("{lines:?}") };

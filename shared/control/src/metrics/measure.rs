@@ -40,7 +40,7 @@ impl Measures {
 
 /// The subject of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Of {
+pub enum MetricSubject {
     /// The stack.
     Stack,
     /// A pool, by the name that [`pool`] returns.
@@ -49,7 +49,7 @@ pub enum Of {
     Reason(WaitReason),
 }
 
-impl Of {
+impl MetricSubject {
     /// Whether a value of this subject has these dimensions.
     #[must_use]
     pub const fn has(&self, by: Dimensions) -> bool {
@@ -63,9 +63,9 @@ impl Of {
 
 /// Returns a pool's name in CloudWatch.
 #[must_use]
-pub fn pool(settings: &Settings, name: &PoolName) -> Of {
+pub fn pool(settings: &Settings, name: &PoolName) -> MetricSubject {
     let is_named = settings.pools.iter().take(MAX_POOLS).any(|pool| pool.name == *name);
-    Of::Pool(if is_named { name.to_string() } else { OTHER_POOLS.to_owned() })
+    MetricSubject::Pool(if is_named { name.to_string() } else { OTHER_POOLS.to_owned() })
 }
 
 /// Number of receives from which a message counts as failing. Retries follow after 5 and 10
@@ -84,7 +84,7 @@ pub struct Measure {
     /// The metric.
     pub metric: Metric,
     /// The subject.
-    pub of: Of,
+    pub of: MetricSubject,
     /// The values, in no order.
     pub values: Vec<f64>,
 }
@@ -93,12 +93,12 @@ impl Measure {
     /// Creates a value for the stack.
     #[must_use]
     pub fn new(metric: Metric, value: f64) -> Self {
-        Self::of(Of::Stack, metric, value)
+        Self::of(MetricSubject::Stack, metric, value)
     }
 
     /// Creates a value for a subject.
     #[must_use]
-    pub fn of(of: Of, metric: Metric, value: f64) -> Self {
+    pub fn of(of: MetricSubject, metric: Metric, value: f64) -> Self {
         Self { metric, of, values: vec![value] }
     }
 

@@ -5,7 +5,7 @@ use muster_domain::launch::verdict::WaitReason;
 use muster_domain::pool::Pool;
 use muster_domain::timings::Timings;
 
-use super::{Dimensions, MAX_POOLS, Measures, Metric, NAMESPACE, OTHER_POOLS, Of, pool};
+use super::{Dimensions, MAX_POOLS, Measures, Metric, MetricSubject, NAMESPACE, OTHER_POOLS, pool};
 use crate::Settings;
 
 fn row(metric: Metric) -> String {
@@ -95,7 +95,7 @@ fn at_most_twenty_pools_have_a_name() {
     let pools = (0..30).map(named).collect();
     let settings = Settings::from_parameters("s".to_owned(), pools, Timings::default());
     let filed = |name: &str| pool(&settings, &name.parse().expect("a name"));
-    let named = |name: &str| Of::Pool(name.to_owned());
+    let named = |name: &str| MetricSubject::Pool(name.to_owned());
     assert_eq!(filed("p0"), named("p0"));
     assert_eq!(filed("p19"), named("p19"));
     assert_eq!(filed("p20"), named("other"));

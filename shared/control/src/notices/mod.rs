@@ -6,7 +6,7 @@ mod record;
 
 pub use self::app::{AppFinding, AppRecord};
 pub use self::message::{Message, Notice, What};
-pub use self::record::{Notices, Standing};
+pub use self::record::{Notices, TrackedFinding};
 
 #[cfg(test)]
 mod tests;

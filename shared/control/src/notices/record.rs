@@ -29,7 +29,7 @@ pub struct Notices {
     /// A hash of the address that was notified last: the address itself is a secret.
     pub address: Option<String>,
     /// Findings, by key.
-    pub standing: BTreeMap<String, Standing>,
+    pub standing: BTreeMap<String, TrackedFinding>,
     /// No call is made before this time.
     pub try_at: Option<Time>,
     /// Number of consecutive failed calls.
@@ -43,7 +43,7 @@ pub struct Notices {
 
 /// A current finding, or one that ended recently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct TrackedFinding {
     /// The severity.
     pub severity: Severity,
     /// Its message, as it was first seen.
@@ -100,7 +100,7 @@ impl Notices {
         new.sort_by_key(|finding| finding.severity);
         let room = MAX_STANDING.saturating_sub(next.standing.len());
         next.standing.extend(
-            new.into_iter().take(room).map(|one| (one.key.clone(), Standing::new(one, now))),
+            new.into_iter().take(room).map(|one| (one.key.clone(), TrackedFinding::new(one, now))),
         );
         next
     }
@@ -179,7 +179,7 @@ impl Notices {
     }
 }
 
-impl Standing {
+impl TrackedFinding {
     fn new(finding: &Finding, now: Time) -> Self {
         Self {
             severity: finding.severity,

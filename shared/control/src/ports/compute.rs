@@ -71,7 +71,7 @@ pub trait Compute {
     async fn terminate(
         &self,
         machines: &BTreeSet<MachineId>,
-    ) -> Result<BTreeMap<MachineId, Machine>, Refusal>;
+    ) -> Result<BTreeMap<MachineId, Machine>, TerminationError>;
 }
 
 /// Maximum machines per TerminateInstances. EC2 accepts more, and recommends small batches.
@@ -84,7 +84,7 @@ pub const MAX_LOOKED_AT: usize = 50;
 /// The error of a whole TerminateInstances call. Some of its machines may terminate nevertheless: a
 /// protected machine fails only those in its own zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct TerminationError {
     /// The result for a machine that the error is about.
     pub answer: Termination,
     /// The machines of the call that EC2 names in the error.
@@ -94,7 +94,7 @@ pub struct Refusal {
 /// EC2's error code for an ID that it does not know, or not yet.
 pub const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
 
-impl Refusal {
+impl TerminationError {
     /// Returns the refusal for the error of a call about these machines.
     #[must_use]
     pub fn from_call(

@@ -15,7 +15,8 @@ mod unavailable;
 mod write;
 
 pub use self::compute::{
-    Compute, ListedMachine, MAX_LOOKED_AT, MAX_TERMINATED, NOT_FOUND, Refusal, ShownMachine,
+    Compute, ListedMachine, MAX_LOOKED_AT, MAX_TERMINATED, NOT_FOUND, ShownMachine,
+    TerminationError,
 };
 pub use self::github::{
     Catalogue, Directory, Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar,

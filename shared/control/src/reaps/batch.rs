@@ -36,7 +36,7 @@ const MAX_POSTPONED: Seconds = Seconds(360);
 
 /// A message of the reap queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedReap {
     /// Its content.
     pub message: ReapMessage,
     /// Its nonce and receive count.
@@ -45,7 +45,7 @@ pub struct Received {
     pub receipt: String,
 }
 
-impl Received {
+impl ReceivedReap {
     /// Creates a message from SQS's attributes. EC2's events carry no nonce of ours, so the message
     /// ID serves as nonce: it stays the same across receives.
     #[must_use]
@@ -70,7 +70,7 @@ pub struct BatchReport {
 }
 
 /// The result of a message's pass.
-struct Ended {
+struct MessageResult {
     /// Whether the message is done; otherwise it returns.
     acked: bool,
     /// Whether the pass failed, and not for the first time.
@@ -82,7 +82,7 @@ struct Ended {
 /// How far the pass of a message has progressed.
 enum Stage {
     /// Finished.
-    Settled(Ended),
+    Settled(MessageResult),
     /// Waiting for its machine's termination.
     Terminates(MachineId, Box<Pass>),
 }
@@ -95,7 +95,7 @@ impl Stage {
         }
     }
 
-    fn settled(self) -> Option<Ended> {
+    fn settled(self) -> Option<MessageResult> {
         match self {
             Self::Settled(ended) => Some(ended),
             Self::Terminates(..) => None,
@@ -123,7 +123,7 @@ impl<P: Ports> Batch<'_, P> {
     /// in the second half of the remaining time, because a pass may have to wait for a slow GitHub.
     pub async fn run(
         &self,
-        messages: &[Received],
+        messages: &[ReceivedReap],
         deadline: Time,
         now: &dyn Fn() -> Time,
     ) -> BatchReport {
@@ -168,7 +168,7 @@ impl<P: Ports> Batch<'_, P> {
     /// the settings, and whether deletes are paused. It is read once, before the first pass.
     async fn begin<'b>(
         &'b self,
-        group: &[Received],
+        group: &[ReceivedReap],
         known: &mut Option<(Cow<'b, Settings>, bool)>,
         start: Time,
     ) -> Result<Vec<Option<Pass>>, ReadError> {
@@ -198,14 +198,14 @@ impl<P: Ports> Batch<'_, P> {
     async fn side_by_side(
         &self,
         reap: &Reap<'_, P>,
-        group: &[Received],
+        group: &[ReceivedReap],
         passes: Vec<Option<Pass>>,
         now: &dyn Fn() -> Time,
-    ) -> Vec<Ended> {
+    ) -> Vec<MessageResult> {
         let work = group.iter().zip(passes);
         let begun = work.map(async |(received, pass)| match pass {
             Some(pass) => self.advance(reap, received, pass, now()).await,
-            None => Stage::Settled(Ended { acked: true, is_failing: false, lost: None }),
+            None => Stage::Settled(MessageResult { acked: true, is_failing: false, lost: None }),
         });
         let mut stages = join_all(begun).await;
         loop {
@@ -234,7 +234,7 @@ impl<P: Ports> Batch<'_, P> {
     /// together and before the set of pools, because EC2 reports each end twice.
     async fn events(
         &self,
-        messages: &[Received],
+        messages: &[ReceivedReap],
     ) -> Result<BTreeMap<usize, Option<Pass>>, ReadError> {
         let events = messages.iter().enumerate().filter_map(|(number, received)| {
             let ReapMessage::MachineChanged { machine, what, at } = &received.message else {
@@ -277,7 +277,7 @@ impl<P: Ports> Batch<'_, P> {
     }
 
     /// Returns the pass of a message that Muster has sent.
-    fn pass_of(received: &Received) -> Option<Pass> {
+    fn pass_of(received: &ReceivedReap) -> Option<Pass> {
         match &received.message {
             ReapMessage::Reap { name, .. } => {
                 Some(Pass::new(name.clone(), received.ticket.clone()))
@@ -289,7 +289,7 @@ impl<P: Ports> Batch<'_, P> {
     async fn advance(
         &self,
         reap: &Reap<'_, P>,
-        received: &Received,
+        received: &ReceivedReap,
         mut pass: Pass,
         now: Time,
     ) -> Stage {
@@ -297,7 +297,7 @@ impl<P: Ports> Batch<'_, P> {
             Ok(Progress::Terminates(machine)) => Stage::Terminates(machine, Box::new(pass)),
             Ok(Progress::Settled(settlement)) => {
                 let acked = self.settle(received, settlement).await;
-                Stage::Settled(Ended { acked, is_failing: false, lost: pass.lost })
+                Stage::Settled(MessageResult { acked, is_failing: false, lost: pass.lost })
             }
             Err(error) => Stage::Settled(self.failed(received, &error, pass.lost).await),
         }
@@ -306,28 +306,28 @@ impl<P: Ports> Batch<'_, P> {
     /// Leaves the message of a failed pass in the queue for a later attempt.
     async fn failed(
         &self,
-        received: &Received,
+        received: &ReceivedReap,
         error: &PassError,
         lost: Option<(PoolName, Loss)>,
-    ) -> Ended {
+    ) -> MessageResult {
         let (message, error) = (&received.message, with_causes(error));
         tracing::error!(?message, error, "reap pass failed; it will be retried");
         let acked = self.settle(received, comes_again(received)).await;
-        Ended { acked, is_failing: metrics::keeps_failing(received.ticket.receives), lost }
+        MessageResult { acked, is_failing: metrics::keeps_failing(received.ticket.receives), lost }
     }
 
-    async fn leave_all(&self, messages: &[Received]) -> BatchReport {
+    async fn leave_all(&self, messages: &[ReceivedReap]) -> BatchReport {
         let mut report = BatchReport::default();
         for received in messages {
             report.acked.push(self.settle(received, comes_again(received)).await);
         }
-        let is_failing = |one: &&Received| metrics::keeps_failing(one.ticket.receives);
+        let is_failing = |one: &&ReceivedReap| metrics::keeps_failing(one.ticket.receives);
         report.measures.extend(Measure::failing(messages.iter().filter(is_failing).count()));
         report
     }
 
     /// Settles a message. Returns whether it is done.
-    async fn settle(&self, received: &Received, settlement: Settlement) -> bool {
+    async fn settle(&self, received: &ReceivedReap, settlement: Settlement) -> bool {
         match settlement {
             Settlement::Ack => true,
             Settlement::Hide(wait) => {
@@ -354,12 +354,12 @@ fn measure(settings: &Settings, (pool, loss): (PoolName, Loss)) -> Measure {
 }
 
 /// Returns when a failed message should return: later after each failure.
-fn comes_again(received: &Received) -> Settlement {
+fn comes_again(received: &ReceivedReap) -> Settlement {
     Settlement::Hide(backoff::grown(POSTPONED, received.ticket.receives, MAX_POSTPONED))
 }
 
 /// Postpones a message, or drops it after many receives as a pass does: the sweep sends a new one.
-fn postpone(received: &Received) -> Settlement {
+fn postpone(received: &ReceivedReap) -> Settlement {
     match received.ticket.receives {
         MAX_RECEIVES.. => Settlement::Ack,
         _ => Settlement::Hide(POSTPONED),
@@ -376,12 +376,12 @@ mod tests {
             let machine = "i-0a1b2c3d4e5f60718".parse().expect("a machine");
             let what = "terminated".to_owned();
             let message = ReapMessage::MachineChanged { machine, what, at: None };
-            Received::new(message, id, receives, String::new()).ticket.nonce
+            ReceivedReap::new(message, id, receives, String::new()).ticket.nonce
         };
         assert_eq!(nonce("a-1", 1), nonce("a-1", 2));
         assert_ne!(nonce("a-1", 1), nonce("a-2", 1));
         let name = "default-l1-0".parse().expect("an instance");
-        let own = Received::new(ReapMessage::Reap { name, nonce: 7 }, "a-1", 1, String::new());
+        let own = ReceivedReap::new(ReapMessage::Reap { name, nonce: 7 }, "a-1", 1, String::new());
         assert_eq!(own.ticket.nonce, 7);
     }
 }

@@ -22,7 +22,7 @@ use crate::writes::{self, PassError};
 const WRITES_AT_ONCE: usize = 10;
 
 /// The state of an orphan after a check or a termination attempt.
-enum Seen {
+enum OrphanState {
     /// EC2 reports it gone, or it no longer belongs to our stack.
     Leaves,
     /// It is left alone for now; the value is its updated entry.
@@ -84,16 +84,17 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
     ) {
         let now = clock();
         let shown = self.look(part).await;
-        let seen: Vec<Seen> =
+        let seen: Vec<OrphanState> =
             part.iter().map(|orphan| self.judged(orphan, shown.as_ref(), now)).collect();
-        let living = part.iter().zip(&seen).filter(|(_, seen)| matches!(seen, Seen::Lives(_)));
+        let living =
+            part.iter().zip(&seen).filter(|(_, seen)| matches!(seen, OrphanState::Lives(_)));
         let living = living.map(|(orphan, _)| orphan.machine.clone()).collect();
         let may_go_on = || clock() < last_call;
         let mut answers =
             terminate::while_it_may(self.context.compute, living, now, may_go_on).await;
         let ended = part.iter().zip(seen).map(|(orphan, seen)| {
             match (seen, answers.remove(&orphan.machine)) {
-                (Seen::Lives(entry), Some(answer)) => (orphan, answered(entry, answer)),
+                (OrphanState::Lives(entry), Some(answer)) => (orphan, answered(entry, answer)),
                 (seen, _) => (orphan, seen),
             }
         });
@@ -132,12 +133,12 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
         orphan: &Orphan,
         shown: Option<&BTreeMap<MachineId, ShownMachine>>,
         now: Time,
-    ) -> Seen {
+    ) -> OrphanState {
         let looked_at = orphan.launch.is_some().then_some(now);
         let entry = Orphan { looked_at, ..orphan.clone() };
         let lives = |entry: Orphan| match entry.launch {
-            Some(_) => Seen::Lives(entry),
-            None => Seen::Rests(entry),
+            Some(_) => OrphanState::Lives(entry),
+            None => OrphanState::Rests(entry),
         };
         let Some(shown) = shown else { return lives(entry) };
         let Some(machine) = shown.get(&orphan.machine) else {
@@ -145,7 +146,7 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
         };
         let stranger = orphan.launch.is_none();
         if machine.state == Some(Machine::Gone) || (stranger && !machine.is_ours) {
-            return Seen::Leaves;
+            return OrphanState::Leaves;
         }
         let launch = entry.launch.or_else(|| machine.launch.clone());
         // It is visible again, so an earlier denial proves nothing.
@@ -153,43 +154,49 @@ impl<W: Wired<Table: Table, Compute: Compute>> Ledger<'_, W> {
     }
 
     /// Judges an orphan that EC2 does not know: gone after the same delay as for instances.
-    fn absent(&self, entry: Orphan, now: Time) -> Seen {
+    fn absent(&self, entry: Orphan, now: Time) -> OrphanState {
         let absence = Absence::denied(entry.absence, now);
         if absence.is_certain(&self.context.settings.timings) {
-            return Seen::Leaves;
+            return OrphanState::Leaves;
         }
-        Seen::Rests(Orphan { absence: Some(absence), ..entry })
+        OrphanState::Rests(Orphan { absence: Some(absence), ..entry })
     }
 
     /// Records an orphan's state. Returns whether it left the ledger.
     async fn write_down(
         &self,
         orphan: &Stored<Orphan>,
-        seen: Seen,
+        seen: OrphanState,
         now: Time,
     ) -> Result<bool, PassError> {
-        let leaves = matches!(seen, Seen::Leaves);
+        let leaves = matches!(seen, OrphanState::Leaves);
         let writes = match seen {
-            Seen::Leaves => {
+            OrphanState::Leaves => {
                 let gone = orphan.launch.is_some().then(|| Write::Audit(gone(orphan, now)));
                 let struck = Write::OrphanGone(orphan.machine.clone());
                 let line = Line::of_orphan(orphan, now).map(Write::from);
                 [struck].into_iter().chain(gone).chain(line).collect()
             }
-            Seen::Rests(next) | Seen::Lives(next) if next == *orphan.record() => return Ok(false),
-            Seen::Rests(next) | Seen::Lives(next) => vec![orphan.change(next).into()],
+            OrphanState::Rests(next) | OrphanState::Lives(next) if next == *orphan.record() => {
+                return Ok(false);
+            }
+            OrphanState::Rests(next) | OrphanState::Lives(next) => vec![orphan.change(next).into()],
         };
         Ok(writes::commit_unless_changed(self.context.table, &writes).await? && leaves)
     }
 }
 
 /// Returns what EC2's answer to a termination means for an orphan.
-fn answered(entry: Orphan, answer: Termination) -> Seen {
+fn answered(entry: Orphan, answer: Termination) -> OrphanState {
     match answer {
-        Termination::Accepted(Machine::Gone) => Seen::Leaves,
-        Termination::Accepted(_) => Seen::Rests(entry),
+        Termination::Accepted(Machine::Gone) => OrphanState::Leaves,
+        Termination::Accepted(_) => OrphanState::Rests(entry),
         Termination::NotFound(fault) | Termination::Failed(_, fault) => {
-            Seen::Rests(Orphan { attempts: entry.attempts + 1, last_error: Some(fault), ..entry })
+            OrphanState::Rests(Orphan {
+                attempts: entry.attempts + 1,
+                last_error: Some(fault),
+                ..entry
+            })
         }
     }
 }

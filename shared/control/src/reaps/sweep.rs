@@ -24,8 +24,8 @@ use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use self::gauges::{Fleet, Gauges};
-use self::look::{Looked, LookedPool};
-use self::owners::Owner;
+use self::look::{PoolReads, SweepReads};
+use self::owners::OwnerState;
 pub use self::report::SweepReport;
 use crate::context::{Context, Wired};
 use crate::jobs::recover;
@@ -73,7 +73,7 @@ pub struct Sweep<'a, W: Wired> {
 impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
     /// Reads everything, then runs all parts. A failed part does not keep the others from running.
     pub async fn sweep(&self, now: Time) -> SweepReport {
-        let looked = Looked::read(self.context.table, self.context.settings, now).await;
+        let looked = SweepReads::read(self.context.table, self.context.settings, now).await;
         let gauges = Gauges::of(self.context.table, &looked, self.context.settings, now).await;
         let mut report = SweepReport { gauges, ..SweepReport::default() };
         let mut problems = Vec::new();
@@ -197,7 +197,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
     async fn look_after(
         &self,
         pool: &Pool,
-        looked: LookedPool,
+        looked: PoolReads,
         wakes: &mut Vec<WakePool>,
         now: Time,
         report: &mut SweepReport,
@@ -419,7 +419,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         }
         let ids: Vec<MachineId> = strays.iter().map(|machine| machine.id.clone()).collect();
         let owners = self.owners(&ids).await?;
-        strays.retain(|machine| !matches!(owners.get(&machine.id), Some(Owner::Lives)));
+        strays.retain(|machine| !matches!(owners.get(&machine.id), Some(OwnerState::Lives)));
         let most = BLAST_RADIUS.max(machines.len() / 5);
         let (mut ours, mut strangers): (Vec<_>, Vec<_>) =
             strays.into_iter().partition(|machine| machine.launch.is_some());
@@ -439,15 +439,15 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
     async fn enter_strays(
         &self,
         strays: &[&ListedMachine],
-        owners: &BTreeMap<MachineId, Owner>,
+        owners: &BTreeMap<MachineId, OwnerState>,
         now: Time,
         report: &mut SweepReport,
     ) -> Result<(), PassError> {
         for some in strays.chunks(STRAYS_AT_ONCE) {
             for entered in join_all(some.iter().map(|stray| {
                 let since = match owners.get(&stray.id) {
-                    Some(Owner::Ended(at)) => *at,
-                    Some(Owner::Lives) | None => stray.launched_at,
+                    Some(OwnerState::Ended(at)) => *at,
+                    Some(OwnerState::Lives) | None => stray.launched_at,
                 };
                 self.enter_stray(stray, since, now)
             }))

@@ -8,7 +8,7 @@ use muster_domain::observation::{Machine, Termination};
 use muster_domain::provider::ErrorDetail;
 use muster_domain::time::Time;
 
-use crate::ports::{Compute, MAX_TERMINATED, Refusal};
+use crate::ports::{Compute, MAX_TERMINATED, TerminationError};
 
 /// Terminates machines, in as many calls as needed.
 pub async fn all(
@@ -87,7 +87,7 @@ enum Next {
     Stop(BTreeSet<MachineId>),
 }
 
-fn next(part: BTreeSet<MachineId>, refusal: &Refusal) -> Next {
+fn next(part: BTreeSet<MachineId>, refusal: &TerminationError) -> Next {
     if !is_about_a_machine(&refusal.answer) {
         return Next::Stop(part);
     }

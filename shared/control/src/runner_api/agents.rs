@@ -15,7 +15,7 @@ use crate::health::note;
 use crate::ports::{Github, Queue, Registrar, Table};
 
 /// A machine's report about its agent, and GitHub's list.
-pub(super) struct Told {
+pub(super) struct ReportedAgent {
     report: AgentReport,
     /// GitHub's list; absent if GitHub does not answer, in which case machines use the known
     /// agents.
@@ -24,7 +24,7 @@ pub(super) struct Told {
     ends_at: Option<Time>,
 }
 
-impl Told {
+impl ReportedAgent {
     /// Returns the agent to use instead of the machine's own, along with the newest version.
     pub(super) fn offer(
         &self,
@@ -58,7 +58,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         &self,
         registrar: &Registrar,
         report: Option<AgentReport>,
-    ) -> Option<Told> {
+    ) -> Option<ReportedAgent> {
         let report = report?;
         let github = self.context.github;
         let end = async {
@@ -81,7 +81,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 None
             }
         };
-        Some(Told { report, listed, ends_at })
+        Some(ReportedAgent { report, listed, ends_at })
     }
 
     /// Records that GitHub rejected an agent as too old: machines with it in their image use a

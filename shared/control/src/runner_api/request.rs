@@ -61,7 +61,7 @@ impl MachineReport {
 
 /// The instance that owns a machine.
 #[derive(Clone, Debug)]
-pub struct Owner {
+pub struct MachineOwner {
     /// Its name, which never changes.
     pub(super) name: InstanceName,
     /// Its record, if that was read to find the owner.
@@ -70,7 +70,7 @@ pub struct Owner {
     pub(super) bound: Option<Stored<Instance>>,
 }
 
-impl From<InstanceName> for Owner {
+impl From<InstanceName> for MachineOwner {
     fn from(name: InstanceName) -> Self {
         Self { name, read: None, bound: None }
     }
@@ -88,12 +88,12 @@ pub async fn look<'a, T: Table>(
     table: &T,
     machine: &MachineId,
     report: Option<&MachineReport>,
-) -> Result<(Cow<'a, Settings>, Owner), RunnerApiError> {
+) -> Result<(Cow<'a, Settings>, MachineOwner), RunnerApiError> {
     if let Some(name) = report.and_then(MachineReport::runner).and_then(instance_of_runner) {
         let (settings, named) = join(parameters.current(table), table.instance(&name)).await;
         let owner = named.ok().flatten().filter(|named| named.machine() == Some(machine));
         if let Some(read) = owner {
-            return Ok((settings?, Owner { name, read: Some(read), bound: None }));
+            return Ok((settings?, MachineOwner { name, read: Some(read), bound: None }));
         }
     }
     let (settings, owner) = join(parameters.current(table), table.bound_to(machine)).await;
@@ -104,5 +104,5 @@ pub async fn look<'a, T: Table>(
         why: "this machine has no record yet".to_owned(),
     };
     let Bound { owner, record } = owner.ok_or_else(unknown)?;
-    Ok((settings, Owner { name: owner, read: None, bound: record }))
+    Ok((settings, MachineOwner { name: owner, read: None, bound: record }))
 }

@@ -27,7 +27,7 @@ pub struct PriceWatch<'a, W: Wired> {
 }
 
 /// A response about a price.
-struct Answer {
+struct PriceResponse {
     query: PriceQuery,
     learned: Result<Learned, ProviderError>,
 }
@@ -73,7 +73,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         let mut problems = Vec::new();
         for some in due.chunks(TYPES_OF_CALL) {
             let answers = self.spot_of(some).await;
-            if some.len() == 1 || !answers.iter().any(Answer::is_refused) {
+            if some.len() == 1 || !answers.iter().any(PriceResponse::is_refused) {
                 problems.extend(self.keep(used, "Spot prices", answers, now).await?);
                 continue;
             }
@@ -88,10 +88,10 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
     }
 
     /// Queries these types in one call. Returns an answer for each.
-    async fn spot_of(&self, kinds: &[Arc<str>]) -> Vec<Answer> {
+    async fn spot_of(&self, kinds: &[Arc<str>]) -> Vec<PriceResponse> {
         let answer = self.context.compute.spot_prices(&kinds.iter().cloned().collect()).await;
         let zones = |kind: &Arc<str>| answer.as_ref().map(|all| all.get(kind).cloned());
-        let of = |kind: &Arc<str>| Answer {
+        let of = |kind: &Arc<str>| PriceResponse {
             query: PriceQuery::Spot(kind.clone()),
             learned: zones(kind)
                 .map(|zones| Learned::Spot(kind.clone(), zones.unwrap_or_default()))
@@ -108,7 +108,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
     ) -> Result<Vec<String>, PassError> {
         let mut problems = Vec::new();
         for some in due.chunks(AT_ONCE) {
-            let each = some.iter().map(async |kind| Answer {
+            let each = some.iter().map(async |kind| PriceResponse {
                 query: PriceQuery::List(kind.clone()),
                 learned: self.listed(kind).await,
             });
@@ -133,7 +133,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
             return Ok(Vec::new());
         }
         let learned = self.context.compute.disk_price().await.map(Learned::Disk);
-        let answer = Answer { query: PriceQuery::Disk, learned };
+        let answer = PriceResponse { query: PriceQuery::Disk, learned };
         self.keep(used, "list prices", vec![answer], now).await
     }
 
@@ -143,12 +143,12 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
         &self,
         used: &BTreeSet<Arc<str>>,
         source: &str,
-        answers: Vec<Answer>,
+        answers: Vec<PriceResponse>,
         now: Time,
     ) -> Result<Vec<String>, PassError> {
         let mut problems = BTreeMap::<String, Vec<Arc<str>>>::new();
         let mut learned = Vec::new();
-        for Answer { query, learned: answer } in answers {
+        for PriceResponse { query, learned: answer } in answers {
             match answer {
                 Ok(price) => learned.push(price),
                 Err(error) => {
@@ -189,7 +189,7 @@ impl<W: Wired<Table: Table, Compute: PriceList>> PriceWatch<'_, W> {
     }
 }
 
-impl Answer {
+impl PriceResponse {
     const fn is_refused(&self) -> bool {
         matches!(self.learned, Err(ProviderError::Unauthorized(_)))
     }

@@ -240,9 +240,9 @@ async fn order(ports: &Replayed<'_>, flags: Flags, row: &Instance, at: Time, set
 
 /// The answer about one machine, as EC2 gives it for a call.
 fn about(machine: &MachineId, answer: Termination) -> ports::Terminated {
-    use muster_control::ports::Refusal;
+    use muster_control::ports::TerminationError;
     match answer {
         Termination::Accepted(state) => Ok([(machine.clone(), state)].into()),
-        answer => Err(Refusal { answer, named: [].into() }),
+        answer => Err(TerminationError { answer, named: [].into() }),
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use muster_control::ports::{
     AppCredentials, AppSetup, Catalogue, Compute, ConversionError, Directory, Github, HookAttempt,
     HookError, IdentityError, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page, Queue,
-    QueueError, QueuedJobs, Reach, Refusal, Registrar, RepositoryPage, RunSeen, SeenRepositories,
-    ShownMachine, SigningSecret, Unavailable,
+    QueueError, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen, SeenRepositories,
+    ShownMachine, SigningSecret, TerminationError, Unavailable,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
@@ -34,7 +34,7 @@ use muster_domain::time::Seconds;
 
 use super::{Answer, Call, Said, Told, about};
 
-pub(super) type Terminated = Result<BTreeMap<MachineId, Machine>, Refusal>;
+pub(super) type Terminated = Result<BTreeMap<MachineId, Machine>, TerminationError>;
 
 /// All ports in one.
 pub(super) struct Replayed<'a> {

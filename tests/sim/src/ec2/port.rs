@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_cloud::ec2::{DescribeRequest, Described, InstancePage};
-use muster_control::ports::{Compute, ListedMachine, Page, Refusal, ShownMachine};
+use muster_control::ports::{Compute, ListedMachine, Page, ShownMachine, TerminationError};
 use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::plan::STACK_TAG;
@@ -244,7 +244,7 @@ impl Compute for Door {
     async fn terminate(
         &self,
         machines: &BTreeSet<MachineId>,
-    ) -> Result<BTreeMap<MachineId, Shown>, Refusal> {
+    ) -> Result<BTreeMap<MachineId, Shown>, TerminationError> {
         self.call(|world| {
             world.calls.terminates += 1;
             let answer = world.terminate(machines);

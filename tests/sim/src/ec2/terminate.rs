@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_cloud::Ids;
 use muster_cloud::ec2::Ec2Error;
-use muster_control::ports::Refusal;
+use muster_control::ports::TerminationError;
 use muster_domain::ids::MachineId;
 use muster_domain::observation::{Machine as Shown, Termination};
 use muster_domain::provider::ErrorDetail;
@@ -21,15 +21,17 @@ use crate::world::World;
 const TAGGED: Millis = 5 * MINUTE;
 
 /// An answer in a few words.
-pub(super) fn terminated(answer: &Result<BTreeMap<MachineId, Shown>, Refusal>) -> String {
+pub(super) fn terminated(answer: &Result<BTreeMap<MachineId, Shown>, TerminationError>) -> String {
     match answer {
         Ok(shown) => {
             let states: BTreeSet<String> =
                 shown.values().map(|state| format!("{state:?}")).collect();
             format!("accepted, {}", states.into_iter().collect::<Vec<_>>().join(" and "))
         }
-        Err(Refusal { answer: Termination::Accepted(state), .. }) => format!("refused, {state:?}"),
-        Err(Refusal {
+        Err(TerminationError { answer: Termination::Accepted(state), .. }) => {
+            format!("refused, {state:?}")
+        }
+        Err(TerminationError {
             answer: Termination::NotFound(fault) | Termination::Failed(_, fault),
             ..
         }) => fault.code.clone(),
@@ -42,7 +44,7 @@ impl World {
     pub(super) fn terminate(
         &mut self,
         machines: &BTreeSet<MachineId>,
-    ) -> Result<BTreeMap<MachineId, Shown>, Refusal> {
+    ) -> Result<BTreeMap<MachineId, Shown>, TerminationError> {
         for id in machines {
             self.check_terminate(id);
         }
@@ -123,13 +125,13 @@ impl World {
         }
     }
 
-    fn refusal(&self, error: &Ec2Error, machines: &BTreeSet<MachineId>) -> Refusal {
+    fn refusal(&self, error: &Ec2Error, machines: &BTreeSet<MachineId>) -> TerminationError {
         let detail = ErrorDetail {
             at: self.time(),
             operation: "TerminateInstances".to_owned(),
             code: error.code.clone(),
             message: error.message.clone(),
         };
-        Refusal::from_call(words::class(error), detail, machines)
+        TerminationError::from_call(words::class(error), detail, machines)
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{
-    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs, Reach, Refusal,
-    Registrar, RepositoryPage, RunSeen, ShownMachine,
+    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs, Reach,
+    Registrar, RepositoryPage, RunSeen, ShownMachine, TerminationError,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::ec2::{LaunchError, Make};
@@ -75,7 +75,7 @@ impl Compute for Peer<'_> {
     async fn terminate(
         &self,
         machines: &BTreeSet<MachineId>,
-    ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+    ) -> Result<BTreeMap<MachineId, Machine>, TerminationError> {
         let answer = self.door.terminate(machines).await;
         match self.naive {
             PeerPolicy::TerminateIsBelieved => {

@@ -7,7 +7,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use muster_control::Settings;
 use muster_control::context::Context;
-use muster_control::launches::pass::{LaunchPass, LaunchReport, LaunchStopped, Looked, last_call};
+use muster_control::launches::pass::{
+    LaunchPass, LaunchReport, LaunchStopped, WakeUpReads, last_call,
+};
 use muster_control::ports::{Github, Operations, Registrar, Table, Write};
 use muster_control::reaps::orphans::Ledger;
 use muster_control::reaps::sweep::{Sweep, SweepReport};
@@ -342,7 +344,7 @@ pub(crate) async fn look_and_pass(
     receives: u32,
     now: Time,
 ) -> Result<LaunchReport, LaunchStopped> {
-    let looked = Looked::read(work.context.table, wake, now).await?;
+    let looked = WakeUpReads::read(work.context.table, wake, now).await?;
     work.run(looked, wake, receives).await
 }
 

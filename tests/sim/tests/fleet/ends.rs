@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use muster_control::context::Context;
-use muster_control::reaps::batch::{Batch, Received};
+use muster_control::reaps::batch::{Batch, ReceivedReap};
 use muster_control::reaps::reap::Ticket;
 use muster_domain::ids::LaunchId;
 use muster_domain::instance::{Instance, Slot};
@@ -44,7 +44,7 @@ fn ended(end: End) -> (Instance, String) {
     let what = "shutting-down".to_owned();
     let message = ReapMessage::MachineChanged { machine: machine.clone(), what, at: None };
     let ticket = Ticket { nonce: 1, receives: 1 };
-    let received = [Received { message, ticket, receipt: "1".to_owned() }];
+    let received = [ReceivedReap { message, ticket, receipt: "1".to_owned() }];
     let batch = Batch { context: Context::new(door, door, door, door, settings) };
     bench.drive(batch.run(&received, now + Seconds(60), &|| door.now()));
     bench.change(|world| {

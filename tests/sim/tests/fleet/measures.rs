@@ -5,9 +5,9 @@ use std::rc::Rc;
 use muster_control::context::Context;
 use muster_control::jobs::batch::JobsBatch;
 use muster_control::jobs::recover::RecoveryReport;
-use muster_control::metrics::{Measure, Metric, Of, lines};
+use muster_control::metrics::{Measure, Metric, MetricSubject, lines};
 use muster_control::ports::{self, Compute as _};
-use muster_control::reaps::batch::{Batch, Received};
+use muster_control::reaps::batch::{Batch, ReceivedReap};
 use muster_control::reaps::reap::Ticket;
 use muster_control::runner_api::{MachineReport, RunnerApi, look};
 use muster_control::settings_cache::SettingsCache;
@@ -24,12 +24,12 @@ use muster_sim::schedule;
 
 use super::bench::{Bench, waiting};
 
-fn small() -> Of {
-    Of::Pool("small".to_owned())
+fn small() -> MetricSubject {
+    MetricSubject::Pool("small".to_owned())
 }
 
 /// The values of a metric.
-fn told(measures: &[Measure], metric: Metric) -> Vec<(Of, f64)> {
+fn told(measures: &[Measure], metric: Metric) -> Vec<(MetricSubject, f64)> {
     let own = measures.iter().filter(|one| one.metric == metric);
     own.map(|one| (one.of.clone(), one.values.iter().sum())).collect()
 }
@@ -64,14 +64,14 @@ fn a_sweep_tells_why_jobs_wait_and_what_machines_there_are() {
     let measures = report.measures(&bench.door.sim.settings);
     let mut waits = told(&measures, Metric::JobsWaiting);
     waits.retain(|(_, count)| *count > 0.0);
-    let by = Of::Reason;
+    let by = MetricSubject::Reason;
     let expected = [(small(), 3.0), (by(WaitReason::Starting), 1.0), (by(WaitReason::Room), 2.0)];
     assert_eq!(waits, expected);
     assert_eq!(told(&measures, Metric::MachinesLive), [(small(), 2.0)]);
     assert_eq!(told(&measures, Metric::MachinesBusy), [(small(), 1.0)]);
-    assert_eq!(told(&measures, Metric::DollarsAnHour), [(Of::Stack, 0.1)]);
-    assert_eq!(told(&measures, Metric::MachinesUnpriced), [(Of::Stack, 0.0)]);
-    assert_eq!(told(&measures, Metric::JobsGated), [(Of::Stack, 0.0)]);
+    assert_eq!(told(&measures, Metric::DollarsAnHour), [(MetricSubject::Stack, 0.1)]);
+    assert_eq!(told(&measures, Metric::MachinesUnpriced), [(MetricSubject::Stack, 0.0)]);
+    assert_eq!(told(&measures, Metric::JobsGated), [(MetricSubject::Stack, 0.0)]);
 }
 
 /// The bytes and the metric documents that a sweep logs: the latter, and its report.
@@ -120,7 +120,7 @@ fn what_machines_cost_is_told_while_deletes_are_off() {
     bench.put(&[muster_control::ports::Write::Switches(Change::create(off))]);
     let report = bench.drive(bench.sweep());
     let measures = report.measures(&bench.door.sim.settings);
-    assert_eq!(told(&measures, Metric::MachinesUnpriced), [(Of::Stack, 3.0)]);
+    assert_eq!(told(&measures, Metric::MachinesUnpriced), [(MetricSubject::Stack, 3.0)]);
     assert_eq!((report.ledger.len(), bench.change(|world| world.calls.terminates)), (0, 0));
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn at_work(row: &mut Instance, bench: &Bench) {
 }
 
 /// EC2 ends a machine, and says so twice.
-fn ended(change: impl FnOnce(&mut Instance, &Bench)) -> Vec<(Metric, Of)> {
+fn ended(change: impl FnOnce(&mut Instance, &Bench)) -> Vec<(Metric, MetricSubject)> {
     let bench = Bench::new();
     let mut row = bench.idle(1).remove(0);
     change(&mut row, &bench);
@@ -210,7 +210,7 @@ fn ended(change: impl FnOnce(&mut Instance, &Bench)) -> Vec<(Metric, Of)> {
         let what = "terminated".to_owned();
         let message = ReapMessage::MachineChanged { machine: machine.clone(), what, at: None };
         let ticket = Ticket { nonce: 1, receives };
-        let received = Received { message, ticket, receipt: "1".to_owned() };
+        let received = ReceivedReap { message, ticket, receipt: "1".to_owned() };
         let batch = Batch { context: Context::new(door, door, door, door, settings) };
         let (deadline, clock) = (door.now() + Seconds(60), || door.now());
         let report = bench.drive(batch.run(std::slice::from_ref(&received), deadline, &clock));

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use futures_util::future::join_all;
 use muster_control::context::Context;
-use muster_control::reaps::batch::{Batch, BatchReport, Received};
+use muster_control::reaps::batch::{Batch, BatchReport, ReceivedReap};
 use muster_domain::instance::{Instance, State};
 use muster_domain::message::ReapMessage;
 use muster_domain::time::Seconds;
@@ -22,7 +22,7 @@ fn due(bench: &Bench) -> Instance {
 }
 
 /// The next receive of the row's message, which is hidden from then on.
-fn receive(bench: &Bench) -> Received {
+fn receive(bench: &Bench) -> ReceivedReap {
     let mut received = bench.change(|world| {
         let now = world.now;
         world.queues.of(Which::Reap).receive(1, now)
@@ -30,10 +30,10 @@ fn receive(bench: &Bench) -> Received {
     as_received(&received.pop().expect("a message"))
 }
 
-fn as_received(received: &muster_sim::queue::Received) -> Received {
+fn as_received(received: &muster_sim::queue::Received) -> ReceivedReap {
     let muster_sim::queue::Body::Reap(message) = &*received.body else { panic!("{received:?}") };
     let (id, receipt) = (received.id.to_string(), received.receipt());
-    Received::new(message.clone(), &id, received.receives, receipt)
+    ReceivedReap::new(message.clone(), &id, received.receives, receipt)
 }
 
 fn send(bench: &Bench, row: &Instance) {
@@ -43,11 +43,11 @@ fn send(bench: &Bench, row: &Instance) {
 }
 
 /// An invocation for one message; `before` each of its calls, which it numbers.
-fn run(bench: &Bench, received: &Received, before: impl FnMut(usize)) -> BatchReport {
+fn run(bench: &Bench, received: &ReceivedReap, before: impl FnMut(usize)) -> BatchReport {
     run_all(bench, std::slice::from_ref(received), before)
 }
 
-fn run_all(bench: &Bench, batch: &[Received], before: impl FnMut(usize)) -> BatchReport {
+fn run_all(bench: &Bench, batch: &[ReceivedReap], before: impl FnMut(usize)) -> BatchReport {
     let door = &bench.door;
     let settings = &Rc::clone(&door.sim).settings;
     let invocation = Batch { context: Context::new(door, door, door, door, settings) };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::metrics::{Metric, Of};
+use muster_control::metrics::{Metric, MetricSubject};
 use muster_domain::ec2::{CooldownScope, ErrorClass, LaunchError};
 use muster_domain::ids::PoolName;
 use muster_domain::instance::{Instance, Slot};
@@ -141,7 +141,7 @@ fn words(change: &dyn Fn(&mut Scene, &Bench)) -> [BTreeMap<String, usize>; 2] {
     assert_eq!(report.problems, Vec::<String>::new());
     let measures = report.measures(&bench.door.sim.settings).into_iter();
     let counted = measures.filter(|one| one.metric == Metric::JobsWaiting).filter_map(|one| {
-        let Of::Reason(reason) = one.of else { return None };
+        let MetricSubject::Reason(reason) = one.of else { return None };
         Some((reason.as_str().to_owned(), one.values.iter().sum::<f64>() as usize))
     });
     let counted = counted.collect();

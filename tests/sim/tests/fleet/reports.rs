@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use muster_control::context::Context;
-use muster_control::reaps::batch::{Batch, Received};
+use muster_control::reaps::batch::{Batch, ReceivedReap};
 use muster_control::reaps::reap::Ticket;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::ids::MachineId;
@@ -61,7 +61,7 @@ fn pass_beside(bench: &Bench, row: &Instance, message: ReapMessage, says: &[Mach
     let settings = &Rc::clone(&door.sim).settings;
     let machine = row.machine().expect("a machine").clone();
     let ticket = Ticket { nonce: 1, receives: 1 };
-    let received = Received { message, ticket, receipt: "1".to_owned() };
+    let received = ReceivedReap { message, ticket, receipt: "1".to_owned() };
     let batch = Batch { context: Context::new(door, door, door, door, settings) };
     let deadline = door.now() + Seconds(60);
     let clock = || door.now();

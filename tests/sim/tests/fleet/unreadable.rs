@@ -207,7 +207,7 @@ impl Scene {
 
     fn reaps(&self, message: ReapMessage) {
         let door = &self.bench.door;
-        let received = batch::Received::new(message, "1", 1, "1/1".to_owned());
+        let received = batch::ReceivedReap::new(message, "1", 1, "1/1".to_owned());
         let pass = Batch { context: Context::new(door, door, door, door, &door.sim.settings) };
         let (deadline, clock) = (door.now() + Seconds(60), || door.now());
         self.bench.drive(pass.run(std::slice::from_ref(&received), deadline, &clock));

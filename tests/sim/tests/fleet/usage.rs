@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use muster_control::context::Context;
 use muster_control::jobs::ingest::{Folded, Ingest};
-use muster_control::reaps::batch::{Batch, Received};
+use muster_control::reaps::batch::{Batch, ReceivedReap};
 use muster_control::reaps::reap::Ticket;
 use muster_domain::ids::{JobKey, RunnerId};
 use muster_domain::instance::{Instance, State};
@@ -429,7 +429,7 @@ fn end_machine(bench: &Bench, row: &Instance, at: Time) {
     let what = "shutting-down".to_owned();
     let message = ReapMessage::MachineChanged { machine, what, at: Some(at) };
     let ticket = Ticket { nonce: 1, receives: 1 };
-    let received = [Received { message, ticket, receipt: "1".to_owned() }];
+    let received = [ReceivedReap { message, ticket, receipt: "1".to_owned() }];
     let batch = Batch { context: Context::new(door, door, door, door, settings) };
     bench.drive(batch.run(&received, door.now() + Seconds(60), &|| door.now()));
     let state = bench.change(|world| world.tables.instances[&row.name].state());

@@ -4,7 +4,7 @@ use muster_api::answers::{Finding, Location, Severity};
 use muster_domain::time::Time;
 use muster_domain::usage::{PriceSource, RefusedPrices};
 
-use super::Facts;
+use super::StackFacts;
 
 /// Returns the finding for a roll-up that is outstanding since `due`.
 #[must_use]
@@ -18,7 +18,7 @@ pub fn not_rolled_up(due: Time, now: Time) -> Finding {
 }
 
 /// Returns a finding for each source of prices that denies queries.
-pub(super) fn of_refused_prices(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+pub(super) fn of_refused_prices(facts: &StackFacts<'_>) -> impl Iterator<Item = Finding> {
     let now = facts.overview.now;
     facts.refused_prices.iter().flat_map(|prices| prices.iter()).map(move |(source, refused)| {
         let RefusedPrices { since, code, of } = refused;

@@ -5,10 +5,10 @@ use muster_domain::app::AppCheck;
 use muster_domain::launch::record::trouble::TroubleScope;
 use muster_domain::text::{address, with_clocks};
 
-use super::Facts;
+use super::StackFacts;
 
 /// Problems of the App, by the check that found each: the message names details, and may change.
-pub(super) fn of_app(facts: &Facts<'_>) -> Vec<Finding> {
+pub(super) fn of_app(facts: &StackFacts<'_>) -> Vec<Finding> {
     let Some(AppStatus { lacks, checks, unknown }) = facts.app else { return Vec::new() };
     let mut all: Vec<Finding> = Vec::new();
     let mut add = |kind: String, severity, text: &str, fix: &str| {
@@ -48,7 +48,7 @@ const fn fix(check: AppCheck) -> &'static str {
 }
 
 /// Lists what GitHub refuses or limits, and pools whose machines never ran a job.
-pub(super) fn of_troubles<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = Finding> + 'a {
+pub(super) fn of_troubles<'a>(facts: &'a StackFacts<'_>) -> impl Iterator<Item = Finding> + 'a {
     let now = facts.overview.now;
     let lasts = facts.troubles.iter().filter(move |one| match &one.scope {
         TroubleScope::Pool(name) => {
@@ -96,7 +96,7 @@ pub(super) fn of_troubles<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = Find
 }
 
 /// Entities where no runner can be registered, because GitHub or the App's key does not answer.
-pub(super) fn of_registrations(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+pub(super) fn of_registrations(facts: &StackFacts<'_>) -> impl Iterator<Item = Finding> {
     let now = facts.overview.now;
     facts.failing.iter().filter(move |one| one.is_reported(now)).map(move |one| {
         let key = format!("registrations-fail:{}", one.entity);

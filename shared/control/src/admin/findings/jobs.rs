@@ -4,7 +4,7 @@ use muster_api::answers::{Finding, Location, NoteKind, Severity, UnservedJobs};
 use muster_domain::explain::NO_POOL;
 use muster_domain::time::Seconds;
 
-use super::Facts;
+use super::StackFacts;
 
 /// A pool that is at its maximum for a shorter time works as configured.
 const LONG: Seconds = Seconds(300);
@@ -12,7 +12,7 @@ const LONG: Seconds = Seconds(300);
 const REASONS: usize = 3;
 
 /// Jobs that no pool serves, or that wait for an approval.
-pub(super) fn without_pool(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+pub(super) fn without_pool(facts: &StackFacts<'_>) -> impl Iterator<Item = Finding> {
     let now = facts.overview.now;
     let all = [
         (
@@ -67,7 +67,7 @@ fn jobs_of(count: usize) -> String {
 
 /// Lists pools whose jobs get no machine, by the pool's note. Pauses, refusals by EC2 or GitHub,
 /// and limits are separate findings, for all pools that they affect.
-pub(super) fn in_pools(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+pub(super) fn in_pools(facts: &StackFacts<'_>) -> impl Iterator<Item = Finding> {
     let now = facts.overview.now;
     facts.overview.pools.iter().filter(|pool| pool.waiting_jobs > 0).filter_map(move |pool| {
         let (name, note) = (&pool.name, pool.note.as_ref()?);
@@ -106,7 +106,7 @@ pub(super) fn in_pools(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
 }
 
 /// Pools whose jobs run on runners of another fleet, while machines of the pool wait for them.
-pub(super) fn on_foreign_runners(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+pub(super) fn on_foreign_runners(facts: &StackFacts<'_>) -> impl Iterator<Item = Finding> {
     let now = facts.overview.now;
     facts.foreign.iter().filter(move |one| one.is_reported(now)).map(move |one| {
         let key = format!("pool-foreign-runners:{}", one.pool);

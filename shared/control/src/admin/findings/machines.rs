@@ -9,13 +9,13 @@ use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::launch::record::cooldown::{Cooldown, next_try, subject_of_places};
 use muster_domain::time::{Seconds, Time};
 
-use super::Facts;
+use super::StackFacts;
 
 /// An agent's age is reported this long before GitHub rejects it.
 const SOON: Seconds = Seconds(14 * 24 * 3600);
 
 /// Images whose agents GitHub rejects, or soon will.
-pub(super) fn of_images(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+pub(super) fn of_images(facts: &StackFacts<'_>) -> impl Iterator<Item = Finding> {
     let (agents, now) = (&facts.overview.agents, facts.overview.now);
     let is_near = move |one: &&ImageAgent| one.until.is_none_or(|until| until.since(now) <= SOON);
     agents.images.iter().filter(is_near).map(move |one| {
@@ -105,7 +105,7 @@ fn refusal_of_places(refused: &[&Cooldown], now: Time) -> String {
 }
 
 /// Ends that take long, and that no job delays.
-pub(super) fn of_ends(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+pub(super) fn of_ends(facts: &StackFacts<'_>) -> impl Iterator<Item = Finding> {
     let now = facts.overview.now;
     facts.overview.pools.iter().filter_map(move |pool| {
         let EndingStatus { instance, since, waiting_for } = pool.late_end.as_ref()?;
@@ -121,7 +121,7 @@ pub(super) fn of_ends(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
 
 /// Reports the orphan ledger: machines that are being terminated, and machines that are not ours to
 /// terminate.
-pub(super) fn of_orphans(facts: &Facts<'_>) -> Vec<Finding> {
+pub(super) fn of_orphans(facts: &StackFacts<'_>) -> Vec<Finding> {
     let now = facts.overview.now;
     let (ours, strays): (Vec<&OrphanStatus>, Vec<&OrphanStatus>) =
         facts.orphans.iter().partition(|one| one.launch.is_some());

@@ -30,7 +30,7 @@ const MANY_CALLS: u32 = 3;
 
 /// The facts about a stack.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct StackFacts<'a> {
     /// Pools, jobs, limits, switches and agents, and when all this was read. Its own findings are
     /// not read.
     pub overview: &'a Overview,
@@ -55,7 +55,7 @@ pub struct Facts<'a> {
 /// Returns everything that needs attention, errors first; of one severity, what concerns most jobs
 /// first. Each key is there once.
 #[must_use]
-pub fn findings(facts: &Facts<'_>) -> Vec<Finding> {
+pub fn findings(facts: &StackFacts<'_>) -> Vec<Finding> {
     let mut all = facts.overview.switches.findings(facts.overview.now);
     all.extend(github::of_app(facts));
     all.extend(github::of_troubles(facts));

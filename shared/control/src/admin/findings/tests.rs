@@ -19,7 +19,7 @@ use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{PriceSource, RefusedPrices};
 
-use super::{Facts, at_most, findings};
+use super::{StackFacts, at_most, findings};
 use crate::notices::Notices;
 use crate::testkit::{at, fault, machine};
 
@@ -59,7 +59,7 @@ impl Known {
             app_checked_at: None,
             findings: Vec::new(),
         };
-        findings(&Facts {
+        findings(&StackFacts {
             overview: &overview,
             app: self.app.as_ref(),
             failing: &self.failing,

@@ -25,7 +25,7 @@ use muster_domain::usage::Prices;
 
 use self::pools::Around;
 use super::Admin;
-use super::findings::{Facts, at_most, damaged, findings, not_rolled_up};
+use super::findings::{StackFacts, at_most, damaged, findings, not_rolled_up};
 use super::switch::SUBJECT;
 use crate::app_watch::AppWatch;
 use crate::context::{Context, Ports, Wired};
@@ -45,7 +45,7 @@ const SWITCHINGS_SHOWN: u32 = 10;
 const FINDINGS_SHOWN: usize = 20;
 
 /// The state of the stack without GitHub.
-struct Seen {
+struct StackSnapshot {
     /// Without its findings.
     overview: Overview,
     cooldowns: Option<Cooldowns>,
@@ -59,7 +59,7 @@ struct Seen {
     damages: Vec<ReadError>,
 }
 
-impl Seen {
+impl StackSnapshot {
     /// Returns the overview with everything that needs attention. `app`: GitHub's current answer;
     /// without it, the result of the last recorded check is used.
     fn judged(self, app: Option<&AppStatus>) -> Overview {
@@ -73,7 +73,7 @@ impl Seen {
         let cooldowns = cooldowns.as_ref();
         let mut all = damaged(&self.damages);
         all.extend(self.costs_due.map(|due| not_rolled_up(due, overview.now)));
-        all.extend(findings(&Facts {
+        all.extend(findings(&StackFacts {
             overview,
             app: app.or(checked.as_ref()),
             foreign: cooldowns.map_or(&[][..], |known| &known.foreign),
@@ -98,12 +98,12 @@ pub async fn known_findings<W: Wired<Table: Table>>(
     now: Time,
 ) -> Result<Vec<Finding>, ReadError> {
     let pools = &context.settings.pools;
-    Ok(Look { context, pools }.seen(now).await?.judged(None).findings)
+    Ok(StackReader { context, pools }.seen(now).await?.judged(None).findings)
 }
 
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
-    fn look<'a>(&'a self, pools: &'a [Pool]) -> Look<'a, P> {
-        Look { context: self.context, pools }
+    fn look<'a>(&'a self, pools: &'a [Pool]) -> StackReader<'a, P> {
+        StackReader { context: self.context, pools }
     }
 
     pub(super) async fn overview(&self, now: Time) -> Result<Answer, AdminError> {
@@ -165,14 +165,14 @@ async fn noted<R>(
 }
 
 /// Reads the state of the stack, or of some of its pools, without GitHub.
-struct Look<'a, W: Wired> {
+struct StackReader<'a, W: Wired> {
     context: Context<'a, W>,
     pools: &'a [Pool],
 }
 
-impl<W: Wired<Table: Table>> Look<'_, W> {
+impl<W: Wired<Table: Table>> StackReader<'_, W> {
     /// Reads everything concurrently. Pools and jobs are counted without reading their records.
-    async fn seen(&self, now: Time) -> Result<Seen, ReadError> {
+    async fn seen(&self, now: Time) -> Result<StackSnapshot, ReadError> {
         let Context { table, settings, .. } = self.context;
         let damage = settings.damage.as_ref().map(|damage| damage.error.clone());
         let damages = RefCell::new(Vec::from_iter(damage));
@@ -230,7 +230,16 @@ impl<W: Wired<Table: Table>> Look<'_, W> {
         let orphans = orphans.into_iter().map(Stored::into_record).map(OrphanStatus::from);
         let (notices, prices) = (notices.map(Stored::into_record), prices.map(Stored::into_record));
         let (orphans, damages) = (orphans.collect(), damages.into_inner());
-        Ok(Seen { overview, cooldowns, entities, orphans, notices, costs_due, prices, damages })
+        Ok(StackSnapshot {
+            overview,
+            cooldowns,
+            entities,
+            orphans,
+            notices,
+            costs_due,
+            prices,
+            damages,
+        })
     }
 
     /// Returns the entities that a pool names or that GitHub denies or limits. An entity that no

@@ -17,7 +17,7 @@ use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::{Seconds, Time};
 
-use super::{Look, noted};
+use super::{StackReader, noted};
 use crate::context::Wired;
 use crate::launches::conditions::live_instances;
 use crate::ports::{Instances as _, Jobs as _, Launches as _, ReadError, Table};
@@ -54,7 +54,7 @@ pub(super) struct Around<'a> {
     pub(super) now: Time,
 }
 
-impl<W: Wired<Table: Table>> Look<'_, W> {
+impl<W: Wired<Table: Table>> StackReader<'_, W> {
     pub(super) async fn counted<'a>(
         &self,
         pool: &'a Pool,

@@ -52,7 +52,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             }
         };
         let is_first = stored.is_none();
-        let mut run = Run::new(self, stored, known, now);
+        let mut run = RedeliveryPass::new(self, stored, known, now);
         let done = match first {
             Some(first) => run.read(&first).await,
             // The first round starts at this time even if GitHub does not answer for long.
@@ -76,7 +76,7 @@ enum Flow {
 
 /// Why a delivery is redelivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reason {
+enum RedeliveryReason {
     /// It failed.
     Failed,
     /// Tests whether the webhook works again.
@@ -84,7 +84,7 @@ enum Reason {
 }
 
 /// The redeliveries of one sweep.
-struct Run<'a, 'b, W: Wired> {
+struct RedeliveryPass<'a, 'b, W: Wired> {
     recover: &'a Recover<'b, W>,
     now: Time,
     stored: Option<Stored<Redeliveries>>,
@@ -96,7 +96,7 @@ struct Run<'a, 'b, W: Wired> {
     limited_until: Option<Time>,
 }
 
-impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W> {
+impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> RedeliveryPass<'a, 'b, W> {
     const fn new(
         recover: &'a Recover<'b, W>,
         stored: Option<Stored<Redeliveries>>,
@@ -126,7 +126,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
             let most = if most == 0 { probes.len() } else { most };
             probes[..most].rotate_left(somewhere(most, self.now));
             probes.truncate(PROBES);
-            self.redeliver_all(&probes, Reason::Probe).await?;
+            self.redeliver_all(&probes, RedeliveryReason::Probe).await?;
         }
         let is_unfinished = self.next.is_reading() || self.next.down_since().is_some();
         self.recover.report.borrow_mut().is_unfinished = is_unfinished;
@@ -143,7 +143,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
     async fn continue_round(&mut self, first: &DeliveryPage) -> Result<(), CommitError> {
         if self.next.is_reading() {
             let fresh = self.next.fresh(first);
-            if self.redeliver_all(&fresh, Reason::Failed).await? == Flow::Stop {
+            if self.redeliver_all(&fresh, RedeliveryReason::Failed).await? == Flow::Stop {
                 return Ok(());
             }
         } else {
@@ -158,7 +158,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
         for _ in 0..MAX_PAGES {
             let Some(page) = self.page(first).await else { return Ok(()) };
             let failed = self.next.choose(&page);
-            if self.redeliver_all(&failed, Reason::Failed).await? == Flow::Stop {
+            if self.redeliver_all(&failed, RedeliveryReason::Failed).await? == Flow::Stop {
                 return Ok(());
             }
             self.next.turn(&page);
@@ -172,7 +172,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
     /// Retries deliveries that GitHub did not redeliver in earlier rounds.
     async fn retry_left(&mut self) -> Result<Flow, CommitError> {
         let left = self.next.left(self.now);
-        self.redeliver_all(&left.iter().collect::<Vec<_>>(), Reason::Failed).await
+        self.redeliver_all(&left.iter().collect::<Vec<_>>(), RedeliveryReason::Failed).await
     }
 
     /// Returns the round's next page, if GitHub lists it now.
@@ -196,7 +196,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
     async fn redeliver_all(
         &mut self,
         failed: &[&Delivery],
-        reason: Reason,
+        reason: RedeliveryReason,
     ) -> Result<Flow, CommitError> {
         for one in failed {
             if self.calls >= MAX_REDELIVERED || self.recover.is_out_of_time() {
@@ -217,15 +217,15 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> Run<'a, 'b, W
         Ok(Flow::Continue)
     }
 
-    async fn redeliver(&mut self, one: &Delivery, reason: Reason) -> Flow {
+    async fn redeliver(&mut self, one: &Delivery, reason: RedeliveryReason) -> Flow {
         self.calls += 1;
         match self.recover.context.github.redeliver(one.id).await {
             Ok(true) => {
                 self.sent += 1;
                 self.recover.report.borrow_mut().redelivered += 1;
                 match reason {
-                    Reason::Failed => self.next.done(one),
-                    Reason::Probe => self.next.probed(one),
+                    RedeliveryReason::Failed => self.next.done(one),
+                    RedeliveryReason::Probe => self.next.probed(one),
                 }
                 Flow::Continue
             }

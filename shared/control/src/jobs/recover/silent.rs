@@ -90,23 +90,23 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         registrar: &Registrar,
         job: &Job,
         runs: &mut Runs,
-    ) -> Result<Look, ProviderError> {
+    ) -> Result<JobCheck, ProviderError> {
         let said = &job.last_event;
         let seen = self.context.github.job(registrar, &said.repository, job.key().job).await?;
         if seen.as_ref().is_some_and(|seen| seen.status != JobStatus::Queued) {
-            return Ok(Look { seen, run: None });
+            return Ok(JobCheck { seen, run: None });
         }
         let of = (Arc::clone(&said.repository), said.run);
         if !runs.contains_key(&of) {
             let run = self.context.github.run(registrar, &said.repository, said.run).await?;
             runs.insert(of.clone(), run);
         }
-        Ok(Look { seen, run: runs.get(&of).cloned().flatten() })
+        Ok(JobCheck { seen, run: runs.get(&of).cloned().flatten() })
     }
 
     /// Records what GitHub reported.
-    async fn heard(&self, job: &Stored<Job>, look: Look, now: Time) -> Result<(), PassError> {
-        let Look { seen, run } = look;
+    async fn heard(&self, job: &Stored<Job>, look: JobCheck, now: Time) -> Result<(), PassError> {
+        let JobCheck { seen, run } = look;
         let said = || job.last_event.clone();
         match seen {
             Some(seen) if seen.status > JobStatus::Queued => {
@@ -175,7 +175,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
 }
 
 /// GitHub's state of a job, and of its run if that was queried.
-struct Look {
+struct JobCheck {
     seen: Option<JobSeen>,
     run: Option<RunSeen>,
 }

@@ -9,7 +9,7 @@ use muster_domain::time::Time;
 
 use super::{Recover, account};
 use crate::context::Wired;
-use crate::jobs::take_in::{TakeIn, TakeInError, TakenIn};
+use crate::jobs::take_in::{ImportedJobs, TakeIn, TakeInError};
 use crate::ports::{Github, Operations as _, Queue, Table};
 use crate::writes::{self, PassError};
 
@@ -38,7 +38,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             }
             let pass = TakeIn { context: self.context };
             let until = match pass.run(&repository, inquiry.installation, now).await {
-                Ok(TakenIn { taken, more, .. }) => {
+                Ok(ImportedJobs { taken, more, .. }) => {
                     self.report.borrow_mut().taken_in += taken.len();
                     tracing::warn!(
                         %repository,

@@ -16,12 +16,12 @@ use muster_domain::timings::Timings;
 
 use super::commit::{created, outcome_writes};
 use super::pool_lease::Lease;
-use super::{MAX_WRITES, Run};
+use super::{MAX_WRITES, RunningPass};
 use crate::context::{Context, Wired};
 use crate::ports::{CommitError, Compute, Instances as _, Launches as _, Table, Write};
 use crate::writes::{self, PassError};
 
-impl<W: Wired<Table: Table, Compute: Compute>> Run<'_, W> {
+impl<W: Wired<Table: Table, Compute: Compute>> RunningPass<'_, W> {
     /// Claims jobs for slots beyond what fit into the launch's commit. If a job has changed, or the
     /// table does not answer, the slot stays free for any job.
     pub(super) async fn claim_beyond(

@@ -10,12 +10,12 @@ use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::stored::{Change, Committed, Stored};
 
-use super::Run;
+use super::RunningPass;
 use crate::context::Wired;
 use crate::ports::{CommitError, Instances as _, Jobs as _, Table, Write};
 use crate::writes::PassError;
 
-impl<W: Wired<Table: Table>> Run<'_, W> {
+impl<W: Wired<Table: Table>> RunningPass<'_, W> {
     /// Commits writes to jobs and instances. After a conflict it reads those records by key: the
     /// index may list an old version for minutes, which would make every round's commit fail.
     pub(super) async fn commit(&mut self, writes: &[Write]) -> Result<Committed, PassError> {

@@ -22,7 +22,7 @@ use crate::ports::{LaunchConditions, Table};
 use crate::writes::{self, PassError};
 
 /// The state of a pass.
-pub(super) struct Known {
+pub(super) struct PassState {
     pub(super) capacity: Lease,
     /// The lease was returned in the commit of EC2's last answer.
     pub(super) is_given_back: bool,
@@ -46,7 +46,7 @@ pub(super) struct Known {
     pub(super) reach: u32,
 }
 
-impl Known {
+impl PassState {
     pub(super) fn new(
         capacity: Lease,
         conditions: LaunchConditions,

@@ -12,7 +12,7 @@ use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
 use super::pool_lease::Lease;
-use super::{LaunchPass, Run};
+use super::{LaunchPass, RunningPass};
 use crate::context::Wired;
 use crate::ports::{Launches as _, Table};
 use crate::writes::{self, PassError};
@@ -64,7 +64,7 @@ impl<W: Wired<Table: Table>> LaunchPass<'_, W> {
     }
 }
 
-impl<W: Wired<Table: Table>> Run<'_, W> {
+impl<W: Wired<Table: Table>> RunningPass<'_, W> {
     /// Takes the lease if that is only planned. Precedes every write of a pass except its first
     /// launch, which takes the lease itself.
     ///

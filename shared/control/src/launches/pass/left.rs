@@ -7,12 +7,12 @@ use muster_domain::launch::plan::{BlockedSlot, Plan, Unplaced};
 use muster_domain::launch::verdict::{Conditions, Wanted, verdict};
 use muster_domain::stored::{Change, Committed, Stored};
 
-use super::{MAX_WRITES, Run};
+use super::{MAX_WRITES, RunningPass};
 use crate::context::{Context, Wired};
 use crate::ports::{CommitError, Jobs as _, Table, Write};
 use crate::writes::PassError;
 
-impl<W: Wired<Table: Table>> Run<'_, W> {
+impl<W: Wired<Table: Table>> RunningPass<'_, W> {
     /// Records until when slots wait. If a concurrent writer changed a slot, that slot stays as it
     /// is and its job is not moved to a different pool.
     pub(super) async fn put_off(&mut self, plan: &mut Plan) -> Result<(), PassError> {

@@ -17,7 +17,7 @@ use crate::writes;
 pub(super) const MAX_DEMAND: u32 = 120;
 
 /// What was read for a wake-up.
-pub struct Looked {
+pub struct WakeUpReads {
     /// When reading started, used as the time of the pass, which knows nothing newer.
     pub(super) at: Time,
     /// The jobs named in the wake-up, read by key.
@@ -40,7 +40,7 @@ pub(super) struct Listed {
     pub(super) retries: Vec<Stored<Instance>>,
 }
 
-impl Looked {
+impl WakeUpReads {
     /// Reads everything concurrently.
     ///
     /// # Errors

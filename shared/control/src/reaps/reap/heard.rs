@@ -6,12 +6,12 @@ use muster_domain::observation::Observation;
 
 /// Observations available before the pass queries anything: those from its message, and answers to
 /// its own calls in a round that ended with a conflict.
-pub(super) struct Heard {
+pub(super) struct PriorObservations {
     seen: Observation,
     registration: Option<RunnerId>,
 }
 
-impl Heard {
+impl PriorObservations {
     pub(super) fn by_message(message: Observation) -> Self {
         Self { seen: message, registration: None }
     }

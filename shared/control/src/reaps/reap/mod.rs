@@ -18,7 +18,7 @@ use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{self, Loss};
 
-use self::heard::Heard;
+use self::heard::PriorObservations;
 pub(crate) use self::settle::MAX_RECEIVES;
 
 use crate::context::{Context, Ports};
@@ -74,7 +74,7 @@ pub struct Reap<'a, P: Ports> {
 pub struct Pass {
     name: InstanceName,
     ticket: Ticket,
-    heard: Heard,
+    heard: PriorObservations,
     /// Where to start, or to resume after the termination: the row as it is stored, and the
     /// observations so far.
     paused: Option<(Stored<Instance>, Observation)>,
@@ -121,7 +121,13 @@ impl Pass {
 
     /// Creates a pass with the observations from its message.
     fn after(name: InstanceName, ticket: Ticket, message: Observation) -> Self {
-        Self { name, ticket, heard: Heard::by_message(message), paused: None, lost: None }
+        Self {
+            name,
+            ticket,
+            heard: PriorObservations::by_message(message),
+            paused: None,
+            lost: None,
+        }
     }
 
     /// Passes in EC2's answer to the termination.

@@ -18,17 +18,17 @@ use muster_domain::timings::Timings;
 use muster_domain::usage::Prices;
 
 use super::POOLS_AT_ONCE;
-use super::look::Looked;
+use super::look::SweepReads;
 use crate::Settings;
 use crate::launches::conditions;
-use crate::metrics::{self, Measure, Measures, Metric, Of};
+use crate::metrics::{self, Measure, Measures, Metric, MetricSubject};
 use crate::ports::{ListedMachine, ReadError, Table};
 
 /// Values for dashboards. A failed read leaves a value out rather than publishing a wrong one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gauges {
     /// Waiting jobs and live instances by pool.
-    pools: BTreeMap<Of, (usize, u32)>,
+    pools: BTreeMap<MetricSubject, (usize, u32)>,
     /// Waiting jobs by reason. Leaves out reasons without jobs, except `starting`.
     reasons: Option<BTreeMap<WaitReason, usize>>,
     /// Jobs that wait for an approval.
@@ -42,7 +42,7 @@ impl Gauges {
     /// are read as well.
     pub(super) async fn of<T: Table>(
         table: &T,
-        looked: &Looked,
+        looked: &SweepReads,
         settings: &Settings,
         now: Time,
     ) -> Self {
@@ -59,7 +59,7 @@ impl Gauges {
     async fn count_waiting<T: Table>(
         &mut self,
         table: &T,
-        looked: &Looked,
+        looked: &SweepReads,
         settings: &Settings,
         now: Time,
     ) -> Option<BTreeMap<WaitReason, usize>> {
@@ -112,7 +112,7 @@ impl Gauges {
             all.push(Measure::of(pool.clone(), Metric::MachinesLive, f64::from(*live)));
         }
         for (reason, count) in self.reasons.iter().flatten() {
-            let of = Of::Reason(*reason);
+            let of = MetricSubject::Reason(*reason);
             all.push(Measure { of, ..Measure::count(Metric::JobsWaiting, *count) });
         }
         all.extend(self.gated.map(|count| Measure::count(Metric::JobsGated, count)));
@@ -149,7 +149,7 @@ async fn with_instances<T: Table>(
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Fleet {
     /// Machines with a running job, by pool.
-    busy: BTreeMap<Of, usize>,
+    busy: BTreeMap<MetricSubject, usize>,
     /// Cost per hour, in millionths of a dollar.
     price: u64,
     /// Number of machines without a known price.

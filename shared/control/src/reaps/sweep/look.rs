@@ -25,11 +25,11 @@ use crate::ports::{Page, ReadError, Table};
 type Read<T> = Result<T, ReadError>;
 
 /// The results of the reads.
-pub(super) struct Looked {
+pub(super) struct SweepReads {
     /// The first page of due rows.
     pub(super) due: Read<Page<Stored<Instance>>>,
     /// The pools, in the order of the settings.
-    pub(super) pools: Vec<LookedPool>,
+    pub(super) pools: Vec<PoolReads>,
     /// Jobs that wait for an approval.
     pub(super) gated: Read<Vec<Stored<Job>>>,
     /// Jobs that no pool served when they arrived.
@@ -47,7 +47,7 @@ pub(super) struct Looked {
 }
 
 /// The reads of one pool.
-pub(super) struct LookedPool {
+pub(super) struct PoolReads {
     /// Waiting jobs, with and without a claim.
     pub(super) waiting: Read<Vec<Stored<Job>>>,
     /// Runners that a job may be meant for; not read if the pool keeps none idle.
@@ -58,7 +58,7 @@ pub(super) struct LookedPool {
     pub(super) capacity: Read<Option<Stored<Capacity>>>,
 }
 
-impl Looked {
+impl SweepReads {
     pub(super) async fn read<T: Table>(table: &T, settings: &Settings, now: Time) -> Self {
         let rows = join(table.due_instances(now, PAGE, None), read_pools(table, settings));
         let jobs = join3(
@@ -83,7 +83,7 @@ async fn count<T: Table>(table: &T, settings: &Settings) -> Read<BTreeMap<Scope,
     }
 }
 
-async fn read_pools<T: Table>(table: &T, settings: &Settings) -> Vec<LookedPool> {
+async fn read_pools<T: Table>(table: &T, settings: &Settings) -> Vec<PoolReads> {
     let mut looked = Vec::with_capacity(settings.pools.len());
     for some in settings.pools.chunks(POOLS_AT_ONCE) {
         let read = some.iter().map(|pool| read_pool(table, pool, settings.measures));
@@ -92,7 +92,7 @@ async fn read_pools<T: Table>(table: &T, settings: &Settings) -> Vec<LookedPool>
     looked
 }
 
-async fn read_pool<T: Table>(table: &T, pool: &Pool, measures: Measures) -> LookedPool {
+async fn read_pool<T: Table>(table: &T, pool: &Pool, measures: Measures) -> PoolReads {
     let waiting = table.waiting_jobs(&pool.name, MAX_WAITING);
     let free = match pool.idle_wanted() {
         0 => ready(Ok(Vec::new())).left_future(),
@@ -104,5 +104,5 @@ async fn read_pool<T: Table>(table: &T, pool: &Pool, measures: Measures) -> Look
         Measures::Stack | Measures::Pools => table.capacity(&pool.name).right_future(),
     };
     let (waiting, free, ending, capacity) = join4(waiting, free, ending, capacity).await;
-    LookedPool { waiting, free, ending, capacity }
+    PoolReads { waiting, free, ending, capacity }
 }

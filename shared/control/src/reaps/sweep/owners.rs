@@ -18,7 +18,7 @@ impl<W: Wired<Table: Table>> Sweep<'_, W> {
     pub(super) async fn owners(
         &self,
         machines: &[MachineId],
-    ) -> Result<BTreeMap<MachineId, Owner>, ReadError> {
+    ) -> Result<BTreeMap<MachineId, OwnerState>, ReadError> {
         if machines.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -27,18 +27,23 @@ impl<W: Wired<Table: Table>> Sweep<'_, W> {
         let known = self.known_among(&names).await?;
         let owner = |(machine, name)| Some((machine, *known.get(&name)?));
         let named = named.into_iter().filter_map(owner);
-        Ok(named.chain(unreadable.into_iter().map(|machine| (machine, Owner::Lives))).collect())
+        Ok(named
+            .chain(unreadable.into_iter().map(|machine| (machine, OwnerState::Lives)))
+            .collect())
     }
 
     /// Reads instances by name. One that cannot be read counts as live: a different release may own it.
     async fn known_among(
         &self,
         names: &[InstanceName],
-    ) -> Result<BTreeMap<InstanceName, Owner>, ReadError> {
+    ) -> Result<BTreeMap<InstanceName, OwnerState>, ReadError> {
         let table = self.context.table;
         match table.instances(names).await {
             Ok(rows) => {
-                return Ok(rows.iter().map(|row| (row.name.clone(), Owner::new(row))).collect());
+                return Ok(rows
+                    .iter()
+                    .map(|row| (row.name.clone(), OwnerState::new(row)))
+                    .collect());
             }
             Err(ReadError::Unreadable { .. }) => {}
             Err(error) => return Err(error),
@@ -46,8 +51,8 @@ impl<W: Wired<Table: Table>> Sweep<'_, W> {
         let mut all = BTreeMap::new();
         for name in names {
             let owner = match table.instance(name).await {
-                Ok(row) => row.map(|row| Owner::new(&row)),
-                Err(ReadError::Unreadable { .. }) => Some(Owner::Lives),
+                Ok(row) => row.map(|row| OwnerState::new(&row)),
+                Err(ReadError::Unreadable { .. }) => Some(OwnerState::Lives),
                 Err(error) => return Err(error),
             };
             all.extend(owner.map(|owner| (name.clone(), owner)));
@@ -82,14 +87,14 @@ pub(in crate::reaps) async fn owners_of<T: Table>(
 
 /// The state of the record that owns a machine.
 #[derive(Clone, Copy)]
-pub(super) enum Owner {
+pub(super) enum OwnerState {
     /// The record is live and manages the machine.
     Lives,
     /// The record ended at this time; its usage record includes the machine's time until then.
     Ended(Time),
 }
 
-impl Owner {
+impl OwnerState {
     fn new(row: &Instance) -> Self {
         if row.state().is_live() { Self::Lives } else { Self::Ended(usage::end_of(row).0) }
     }

@@ -20,8 +20,8 @@ struct Ec2 {
 }
 
 impl Ec2 {
-    fn refusal(&self, answer: Termination, named: BTreeSet<MachineId>) -> Refusal {
-        Refusal { answer, named: if self.taciturn { BTreeSet::new() } else { named } }
+    fn refusal(&self, answer: Termination, named: BTreeSet<MachineId>) -> TerminationError {
+        TerminationError { answer, named: if self.taciturn { BTreeSet::new() } else { named } }
     }
 
     fn all(&self, ids: &[u32]) -> BTreeMap<MachineId, Termination> {
@@ -41,7 +41,7 @@ impl Ends for Ec2 {
     async fn end(
         &self,
         machines: &BTreeSet<MachineId>,
-    ) -> Result<BTreeMap<MachineId, Machine>, Refusal> {
+    ) -> Result<BTreeMap<MachineId, Machine>, TerminationError> {
         assert!((1..=MAX_TERMINATED).contains(&machines.len()), "{}", machines.len());
         self.calls.borrow_mut().push(machines.len());
         let among = |ids: &BTreeSet<MachineId>| -> BTreeSet<MachineId> {
@@ -162,7 +162,7 @@ fn errors_about_no_machine_are_not_searched() {
     for class in
         [ErrorClass::Ambiguous, ErrorClass::Throttle, ErrorClass::Quota, ErrorClass::Capacity]
     {
-        let refusal = Refusal { answer: failed(class), named: BTreeSet::new() };
+        let refusal = TerminationError { answer: failed(class), named: BTreeSet::new() };
         assert_eq!(next(machines(&[1, 2]), &refusal), Next::Stop(machines(&[1, 2])), "{class:?}");
     }
 }
