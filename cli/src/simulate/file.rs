@@ -3,7 +3,8 @@
 
 use muster_domain::ids::Entity;
 use muster_domain::pool_file::{
-    self, Answers, FoundImage, FoundPlacement, FoundTemplate, Group, PoolFile, Problem, Question,
+    self, Answers, FoundImage, FoundPlacement, FoundTemplate, PoolFile, Problem, Question,
+    RunnerGroup,
 };
 use serde_json::Value;
 
@@ -47,7 +48,7 @@ fn answer(
         Question::Groups(entity) => {
             let mut names = Vec::new();
             groups(file, &mut names);
-            let group = |(number, name): (u64, &str)| Group::new(number, name);
+            let group = |(number, name): (u64, &str)| RunnerGroup::new(number, name);
             let groups = (1_000..).zip(names).map(group).collect();
             answers.groups.insert(entity, groups);
         }

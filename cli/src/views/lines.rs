@@ -2,7 +2,7 @@
 
 use muster_domain::ids::PoolName;
 use muster_domain::time::Time;
-use muster_domain::usage::{Kind, Line, WaitsFor};
+use muster_domain::usage::{Line, UsageKind, WaitsFor};
 
 use super::waits::words;
 use crate::money::{dollars, exact};
@@ -54,7 +54,7 @@ fn row(line: &Line, now: Time) -> Vec<Text> {
             .and_then(|lasted| u64::try_from(lasted).ok())
             .map_or_else(Text::none, |lasted| millis(lasted).into()),
         match (line.kind, line.cost()) {
-            (Kind::Job, _) => Text::none(),
+            (UsageKind::Job, _) => Text::none(),
             (_, None) => Text::new("no price", TextStyle::Warning),
             (_, Some(cost)) => dollars(cost.sum()).into(),
         },
@@ -70,9 +70,9 @@ fn job(line: &Line) -> Text {
     }
     let reason = line.machine.as_ref().and_then(|machine| machine.reason.as_deref());
     let why = match line.kind {
-        Kind::Orphan => "orphan",
-        Kind::Machine | Kind::Job if line.parts.idle > 0 => "idle",
-        Kind::Machine | Kind::Job => "wasted",
+        UsageKind::Orphan => "orphan",
+        UsageKind::Machine | UsageKind::Job if line.parts.idle > 0 => "idle",
+        UsageKind::Machine | UsageKind::Job => "wasted",
     };
     let reason = reason.map(|reason| format!(": {}", reason.replace('_', " ")));
     Text::new(format!("{why}{}", reason.unwrap_or_default()), TextStyle::Dim)

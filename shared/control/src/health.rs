@@ -3,7 +3,7 @@
 use muster_domain::causes::with_causes;
 use muster_domain::ids::Entity;
 use muster_domain::launch::record::Cooldowns;
-use muster_domain::launch::record::trouble::Asked;
+use muster_domain::launch::record::trouble::RequestKind;
 use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
@@ -14,7 +14,7 @@ use crate::writes::{self, PassError};
 pub(crate) async fn note_answer<T: Table>(
     table: &T,
     entity: &Entity,
-    asked: Asked,
+    asked: RequestKind,
     trouble: Option<&ProviderError>,
     now: Time,
 ) -> Result<(), PassError> {

@@ -12,7 +12,7 @@ use crate::backoff;
 use crate::ids::{Entity, InstallationId};
 use crate::time::{Seconds, Time};
 
-pub use self::turn::{Place, Step, Turn};
+pub use self::turn::{InquiryStep, ListPosition, Turn};
 
 /// Maximum number of repositories in the record. More than that many with unreadable events raise
 /// an alarm.

@@ -104,7 +104,7 @@ struct Round {
 
 /// A redelivered attempt that the next round may read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Done {
+struct RedeliveredAttempt {
     id: u64,
     at: Time,
 }
@@ -123,7 +123,7 @@ pub struct Redeliveries {
     /// When the webhook went down.
     down_since: Option<Time>,
     round: Option<Round>,
-    done: Vec<Done>,
+    done: Vec<RedeliveredAttempt>,
     /// Attempts that GitHub failed to redeliver: each round starts with them.
     left: Vec<Delivery>,
     /// Events whose redelivery failed, by GUID. Those are redelivered less and less often.
@@ -352,7 +352,7 @@ impl Redeliveries {
         self.left.retain(|left| left.id != one.id);
         let is_met_again = one.at >= top - OVERLAP || (was_left && one.at >= self.floor);
         if is_met_again && self.done.len() < MAX_DONE {
-            self.done.push(Done { id: one.id, at: one.at });
+            self.done.push(RedeliveredAttempt { id: one.id, at: one.at });
         }
     }
 

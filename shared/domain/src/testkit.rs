@@ -10,7 +10,7 @@ use crate::absence::Absence;
 use crate::ec2::{ErrorClass, LaunchError, StateReason};
 use crate::ids::{JobKey, RunnerId};
 pub(crate) use crate::instance::tests::{T0, at, machine, slot};
-use crate::instance::{DeleteReason, Instance, Order, ReportError, Start, StartReport};
+use crate::instance::{DeleteOrder, DeleteReason, Instance, ReportError, Start, StartReport};
 use crate::job::labels::{LabelRows, Labels};
 use crate::job::{Job, JobEvent, JobStatus, fold};
 use crate::lifecycle::Policy;
@@ -151,7 +151,7 @@ pub(crate) trait Story {
     fn unclaimed(self) -> Instance;
     fn marked(self, reason: DeleteReason, second: u32) -> Instance;
     fn due(self, second: u32) -> Instance;
-    fn ordered(self, order: Order) -> Instance;
+    fn ordered(self, order: DeleteOrder) -> Instance;
     fn stopping(self, reason: DeleteReason, second: u32) -> Instance;
     fn through_gate(self) -> Instance;
     fn deregistered(self) -> Instance;
@@ -171,7 +171,7 @@ impl Story for Instance {
         self.with(|i| i.set_due(at(second)))
     }
 
-    fn ordered(self, order: Order) -> Self {
+    fn ordered(self, order: DeleteOrder) -> Self {
         self.with(|i| i.order_delete(&order, order.at))
     }
 
@@ -192,8 +192,8 @@ impl Story for Instance {
     }
 }
 
-pub(crate) fn plain(second: u32) -> Order {
-    Order {
+pub(crate) fn plain(second: u32) -> DeleteOrder {
+    DeleteOrder {
         at: at(second),
         by: "ada".to_owned(),
         reason: "not needed".to_owned(),
@@ -203,8 +203,8 @@ pub(crate) fn plain(second: u32) -> Order {
     }
 }
 
-pub(crate) fn forced(second: u32) -> Order {
-    Order { force: true, ..plain(second) }
+pub(crate) fn forced(second: u32) -> DeleteOrder {
+    DeleteOrder { force: true, ..plain(second) }
 }
 
 pub(crate) fn fault(code: &str) -> ErrorDetail {

@@ -12,8 +12,8 @@ use muster_domain::app::{
     Repositories,
 };
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
-use muster_domain::inquiry::Place;
-use muster_domain::pool_file::{EntityId, Group};
+use muster_domain::inquiry::ListPosition;
+use muster_domain::pool_file::{EntityId, RunnerGroup};
 use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 use serde::Deserialize;
@@ -145,7 +145,7 @@ impl Account {
     }
 }
 
-impl From<ListedRunnerGroup> for Group {
+impl From<ListedRunnerGroup> for RunnerGroup {
     fn from(group: ListedRunnerGroup) -> Self {
         Self {
             id: group.id,
@@ -229,7 +229,7 @@ impl<K: AppKey> App<K> {
     /// answer, or that was suspended or removed. Makes two calls.
     pub(crate) async fn repository_page(
         &self,
-        place: Option<Place>,
+        place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
         let first = place.map_or(0, |place| place.installation.0);
         let mut installations = self.all_installations().await?;
@@ -238,7 +238,7 @@ impl<K: AppKey> App<K> {
         let mut ids = installations.into_iter().map(|one| InstallationId(one.id));
         let Some(installation) = ids.next() else { return Ok(RepositoryPage::default()) };
         let page = place.filter(|place| place.installation == installation).map_or(1, |it| it.page);
-        let after = ids.next().map(|installation| Place { installation, page: 1 });
+        let after = ids.next().map(|installation| ListPosition { installation, page: 1 });
         let mut found = RepositoryPage {
             installation: Some(installation),
             next: after,
@@ -248,7 +248,7 @@ impl<K: AppKey> App<K> {
             Ok((repositories, more)) => {
                 found.repositories = repositories;
                 if more {
-                    found.next = Some(Place { installation, page: page + 1 });
+                    found.next = Some(ListPosition { installation, page: page + 1 });
                 }
             }
             Err(trouble) => found.passed_over = Some(trouble),
@@ -397,7 +397,7 @@ impl<K: AppKey> Directory for App<K> {
     }
 
     /// Source: docs.github.com/en/rest/actions/self-hosted-runner-groups
-    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError> {
+    async fn groups(&self, entity: &Entity) -> Result<Vec<RunnerGroup>, ProviderError> {
         let registrar = Registrar { entity: entity.clone(), installation: None };
         let all = self
             .all(
@@ -407,7 +407,7 @@ impl<K: AppKey> Directory for App<K> {
                 |answer| Ok(answer.read::<RunnerGroupList>()?.runner_groups),
             )
             .await?;
-        Ok(all.into_iter().map(Group::from).collect())
+        Ok(all.into_iter().map(RunnerGroup::from).collect())
     }
 }
 

@@ -36,7 +36,7 @@ use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{KeyProblem, secret_name};
 use muster_domain::causes::Cause;
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
-use muster_domain::inquiry::Place;
+use muster_domain::inquiry::ListPosition;
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, RunnerSeen};
 use muster_domain::provider::ProviderError;
@@ -417,7 +417,7 @@ impl<K: AppKey> Github for App<K> {
 
     async fn repositories_from(
         &self,
-        place: Option<Place>,
+        place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
         self.repository_page(place).await
     }

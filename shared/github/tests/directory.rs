@@ -6,8 +6,8 @@ use axum::http::Method;
 use muster_control::ports::{Directory, Github};
 use muster_domain::app::{AppProblem, AppSettings, Hook};
 use muster_domain::ids::{Entity, EntityKind, InstallationId};
-use muster_domain::inquiry::Place;
-use muster_domain::pool_file::{EntityId, Group};
+use muster_domain::inquiry::ListPosition;
+use muster_domain::pool_file::{EntityId, RunnerGroup};
 use muster_domain::provider::ProviderError;
 use serde_json::{Value, json};
 use support::{Fake, Reply, now, reply};
@@ -100,7 +100,9 @@ async fn repositories_are_listed_page_by_page_with_two_calls_each() {
     let pages =
         [page(&listed("acme/web")), last(&listed("acme/api")), refused, last(&listed("b/c"))];
     fake.on(Method::GET, REPOSITORIES, pages);
-    let at = |installation, page| Some(Place { installation: InstallationId(installation), page });
+    let at = |installation, page| {
+        Some(ListPosition { installation: InstallationId(installation), page })
+    };
     let app = fake.app();
     let (mut place, mut seen) = (None, Vec::new());
     for _ in 0..4 {
@@ -164,7 +166,7 @@ async fn groups_are_those_of_the_organization_or_enterprise() {
     for (text, path) in [("acme", "/orgs/acme"), ("enterprises/big", "/enterprises/big")] {
         fake.on(Method::GET, GROUPS, [page(&listed(1, "Default")), last(&listed(5, "gpu"))]);
         let groups = fake.app().groups(&entity(text)).await;
-        assert_eq!(groups, Ok(vec![Group::new(1, "Default"), Group::new(5, "gpu")]));
+        assert_eq!(groups, Ok(vec![RunnerGroup::new(1, "Default"), RunnerGroup::new(5, "gpu")]));
         let asked = fake.paths();
         let expected = format!("GET {path}{GROUPS}?per_page=100&page=2");
         assert_eq!(asked.last(), Some(&expected), "{asked:?}");

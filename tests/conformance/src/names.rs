@@ -6,7 +6,7 @@ use muster_domain::app::AppSettings;
 use muster_domain::ec2::Arch;
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::pool_file::{
-    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };
 use muster_domain::provider::ProviderError;
 
@@ -126,7 +126,7 @@ async fn the_repositories_that_the_app_sees_are_listed<W: NamesWorld>(world: &W)
 async fn the_groups_of_an_organization_are_listed_with_the_default_one<W: NamesWorld>(world: &W) {
     let (_, named) = world.organization().await;
     world.have_group(5, "Linux-Builders").await;
-    let group = |id, name: &str| Group::new(id, name);
+    let group = |id, name: &str| RunnerGroup::new(id, name);
     let groups = world.github().groups(&named).await;
     assert_eq!(groups, Ok(vec![group(1, "Default"), group(5, "Linux-Builders")]));
 }

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 
 use muster_domain::absence::Absence;
 use muster_domain::instance::{
-    DeleteMark, Exit, Instance, Order, Runner, RunnerState, StartedJob, State,
+    DeleteMark, DeleteOrder, Exit, Instance, Runner, RunnerState, StartedJob, State,
 };
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
@@ -247,10 +247,16 @@ impl<'a> Key<'a> {
         self.num(u64::from((*silences).min(3)));
     }
 
-    fn order(&mut self, order: &Order) {
+    fn order(&mut self, order: &DeleteOrder) {
         // Who gave it, and why, is for people.
-        let Order { at, by: _, reason: _, force, bypass_github_unauthorized, kill_running_job } =
-            order;
+        let DeleteOrder {
+            at,
+            by: _,
+            reason: _,
+            force,
+            bypass_github_unauthorized,
+            kill_running_job,
+        } = order;
         self.bit(*force);
         self.bit(*bypass_github_unauthorized);
         self.bit(*kill_running_job);

@@ -8,7 +8,7 @@ use muster_domain::app::{
 };
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::pool_file::{
-    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };
 use muster_domain::provider::ProviderError;
 
@@ -71,7 +71,7 @@ impl Directory for Door {
         .await
     }
 
-    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError> {
+    async fn groups(&self, entity: &Entity) -> Result<Vec<RunnerGroup>, ProviderError> {
         self.call(|world| {
             world.github_answers("list-runner-groups")?;
             Ok(world.names.groups.get(entity).cloned().unwrap_or_default())

@@ -20,7 +20,7 @@ use muster_domain::ec2::Arch;
 use muster_domain::ids::{Entity, EntityKind, InstallationId, InstanceName, MachineId};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool_file::{
-    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
@@ -351,7 +351,7 @@ impl names::NamesWorld for Bench {
     }
 
     async fn have_group(&self, id: u64, name: &str) {
-        let group = |id, name: &str| Group::new(id, name);
+        let group = |id, name: &str| RunnerGroup::new(id, name);
         let groups = vec![group(1, "Default"), group(id, name)];
         let acme = "acme".parse().expect("an entity");
         self.change(|world| world.names.groups.insert(acme, groups));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use muster_domain::ids::{Entity, InstanceName, PoolName};
-use muster_domain::instance::{Order, State};
+use muster_domain::instance::{DeleteOrder, State};
 use muster_domain::launch::LaunchRequest;
 use muster_domain::switches::{SwitchedOff, Switches};
 use muster_domain::time::{Seconds, Time};
@@ -20,7 +20,7 @@ pub struct OrderedDelete {
     /// Its state after the order.
     pub state: State,
     /// The order, merged with earlier orders.
-    pub order: Option<Order>,
+    pub order: Option<DeleteOrder>,
     /// What happens next.
     pub message: Cow<'static, str>,
 }

@@ -1,6 +1,6 @@
 //! Records to write: those of the conformance suite, and further ones for these tests.
 
-use muster_domain::instance::{Instance, Order};
+use muster_domain::instance::{DeleteOrder, Instance};
 use muster_domain::timings::Timings;
 
 pub(crate) use muster_conformance::records::*;
@@ -14,8 +14,8 @@ pub(crate) fn deleted(instance: &Instance, second: u32) -> Instance {
     instance
 }
 
-pub(crate) fn order(second: u32) -> Order {
-    Order {
+pub(crate) fn order(second: u32) -> DeleteOrder {
+    DeleteOrder {
         at: at(second),
         by: "somebody".into(),
         reason: "a test".into(),

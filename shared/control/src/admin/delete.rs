@@ -6,8 +6,8 @@ use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::causes::with_causes;
 use muster_domain::explain;
 use muster_domain::ids::InstanceName;
-use muster_domain::instance::{Instance, Order};
-use muster_domain::launch::record::trouble::Asked;
+use muster_domain::instance::{DeleteOrder, Instance};
+use muster_domain::launch::record::trouble::RequestKind;
 use muster_domain::message::WakePool;
 use muster_domain::observation::RunnerSeen;
 use muster_domain::stored::Stored;
@@ -99,15 +99,21 @@ impl<P: Ports> Admin<'_, P> {
     ) -> Result<Option<RunnerSeen>, AdminError> {
         let Some(id) = instance.runner.id else { return Ok(None) };
         let answer = self.context.github.runner(&registrar(instance), id).await;
-        note_answer(self.context.table, &instance.entity, Asked::Other, answer.as_ref().err(), now)
-            .await?;
+        note_answer(
+            self.context.table,
+            &instance.entity,
+            RequestKind::Other,
+            answer.as_ref().err(),
+            now,
+        )
+        .await?;
         Ok(answer.ok())
     }
 
     async fn accept(
         &self,
         before: &Stored<Instance>,
-        order: &Order,
+        order: &DeleteOrder,
         now: Time,
     ) -> Result<Answer, AdminError> {
         let mut next = before.record().clone();
@@ -150,7 +156,7 @@ impl<P: Ports> Admin<'_, P> {
     async fn refuse(
         &self,
         instance: &Instance,
-        order: &Order,
+        order: &DeleteOrder,
         dry_run: bool,
         why: &str,
         now: Time,
@@ -177,8 +183,8 @@ impl<P: Ports> Admin<'_, P> {
     }
 }
 
-fn order(request: &DeleteRequest, now: Time) -> Order {
-    Order {
+fn order(request: &DeleteRequest, now: Time) -> DeleteOrder {
+    DeleteOrder {
         at: now,
         by: request.by.clone().unwrap_or_else(|| "operator".to_owned()),
         reason: request.reason.trim().to_owned(),

@@ -3,11 +3,11 @@
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
-use muster_domain::inquiry::Place;
+use muster_domain::inquiry::ListPosition;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::observation::{Deregistration, RunnerSeen};
 use muster_domain::pool_file::{
-    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::redelivery::DeliveryPage;
@@ -121,7 +121,7 @@ pub struct RepositoryPage {
     /// The installation, if there is one.
     pub installation: Option<InstallationId>,
     /// Where the next page begins; absent after the last installation.
-    pub next: Option<Place>,
+    pub next: Option<ListPosition>,
     /// Why the installation was skipped, if it was.
     pub passed_over: Option<ProviderError>,
 }
@@ -186,7 +186,7 @@ pub trait Github {
     /// `place`.
     async fn repositories_from(
         &self,
-        place: Option<Place>,
+        place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError>;
     /// Removes a runner's registration.
     async fn deregister(
@@ -221,7 +221,7 @@ pub trait Directory {
     /// Returns the repositories that the App can access, one page per installation.
     async fn repositories(&self) -> Result<SeenRepositories, ProviderError>;
     /// Returns all runner groups of an organization or enterprise.
-    async fn groups(&self, entity: &Entity) -> Result<Vec<Group>, ProviderError>;
+    async fn groups(&self, entity: &Entity) -> Result<Vec<RunnerGroup>, ProviderError>;
 }
 
 /// EC2 resources that a pool file may name. Called only when a file is applied.

@@ -6,7 +6,7 @@ use muster_domain::causes::with_causes;
 use muster_domain::instance::registration::{NAME_TAKEN, RATE_LIMIT, cause};
 use muster_domain::instance::{Instance, ReportError};
 use muster_domain::launch::record::Cooldowns;
-use muster_domain::launch::record::trouble::{Asked, blames_group};
+use muster_domain::launch::record::trouble::{RequestKind, blames_group};
 use muster_domain::pool::Pool;
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::stored::Stored;
@@ -131,7 +131,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     ) -> Result<RunnerApiError, PassError> {
         let step = self.context.settings.timings.launch_retry_seconds;
         let entity = &instance.entity;
-        let noted = note_answer(self.context.table, entity, Asked::Registration, Some(&error), now);
+        let noted =
+            note_answer(self.context.table, entity, RequestKind::Registration, Some(&error), now);
         let (fault, hindrance, after) = match &error {
             ProviderError::RateLimited(until) => {
                 let message = format!("until {}", until.clock(now));

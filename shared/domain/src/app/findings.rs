@@ -11,7 +11,7 @@ use super::{
 };
 use crate::ids::{Entity, EntityKind};
 use crate::pool::Pool;
-use crate::pool_file::Group;
+use crate::pool_file::RunnerGroup;
 use crate::provider::ProviderError;
 use crate::time::{Seconds, Time};
 
@@ -112,7 +112,7 @@ pub struct AppFacts {
     /// The last delivery attempts, newest first.
     pub deliveries: Result<Vec<HookAnswer>, ProviderError>,
     /// The runner groups of the entities that `groups_wanted` returns.
-    pub groups: Vec<(Entity, Result<Vec<Group>, ProviderError>)>,
+    pub groups: Vec<(Entity, Result<Vec<RunnerGroup>, ProviderError>)>,
 }
 
 /// The stack to compare GitHub's responses with.
@@ -442,7 +442,7 @@ fn refused(answers: &[HookAnswer], stack: &str) -> Option<Lack> {
 /// runners of these pools. GitHub does not report this anywhere: the runners listen, and the jobs
 /// wait.
 #[must_use]
-pub fn narrow_groups(entity: &Entity, groups: &[Group], pools: &[Pool]) -> Vec<Lack> {
+pub fn narrow_groups(entity: &Entity, groups: &[RunnerGroup], pools: &[Pool]) -> Vec<Lack> {
     let is_here = |pool: &&Pool| {
         let own = pool.entity.as_ref();
         pool.public_repositories && !pool.is_removed() && own.is_none_or(|own| own.same_as(entity))

@@ -1,7 +1,7 @@
 //! Every condition has a sentence, and each sentence names its subject.
 
 use super::{JobContext, instance, job as job_lines};
-use crate::instance::{DeleteReason, Instance, Order, Waiting};
+use crate::instance::{DeleteOrder, DeleteReason, Instance, Waiting};
 use crate::job::{FailedMachine, Job, JobStatus};
 use crate::launch::verdict::Conditions;
 use crate::testkit::{
@@ -228,7 +228,7 @@ fn a_job_that_github_calls_over_is_told_beside_its_silent_machine() {
 
 #[test]
 fn a_row_on_its_way_out_names_who_and_why() {
-    let kill = Order { by: "eve".to_owned(), reason: "runaway".to_owned(), ..forced(700) };
+    let kill = DeleteOrder { by: "eve".to_owned(), reason: "runaway".to_owned(), ..forced(700) };
     let ordered = format!("Delete ordered by ada at {}: not needed.", at(700));
     let by_force = format!("Forced delete ordered by eve at {}: runaway.", at(700));
     let no_key = fault(crate::app::NO_KEY);

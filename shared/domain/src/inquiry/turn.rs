@@ -12,7 +12,7 @@ const ROUND: Seconds = Seconds(600);
 
 /// A position in the list of repositories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct ListPosition {
     /// The installation whose repositories are listed.
     pub installation: InstallationId,
     /// The number of the page.
@@ -21,11 +21,11 @@ pub struct Place {
 
 /// The next step of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum InquiryStep {
     /// Wait until the next round.
     Wait,
     /// List a page of repositories: the first one, or the one at this position.
-    List(Option<Place>),
+    List(Option<ListPosition>),
     /// Query a repository.
     Query,
 }
@@ -38,7 +38,7 @@ pub struct Turn {
     /// Their installation.
     installation: Option<InstallationId>,
     /// The next page. `None` at the end of a round.
-    next: Option<Place>,
+    next: Option<ListPosition>,
     /// When this round began.
     began_at: Option<Time>,
 }
@@ -46,15 +46,15 @@ pub struct Turn {
 impl Turn {
     /// Returns the next step. Each sweep makes one step, so that no sweep makes many calls.
     #[must_use]
-    pub fn step(&self, now: Time) -> Step {
+    pub fn step(&self, now: Time) -> InquiryStep {
         // A time in the future was written by a wrong clock.
         let is_new = |at: Time| now >= at && !now.is_past(at, ROUND);
         if !self.left.is_empty() {
-            Step::Query
+            InquiryStep::Query
         } else if self.next.is_none() && self.began_at.is_some_and(is_new) {
-            Step::Wait
+            InquiryStep::Wait
         } else {
-            Step::List(self.next)
+            InquiryStep::List(self.next)
         }
     }
 
@@ -71,7 +71,7 @@ impl Turn {
         &mut self,
         mut repositories: Vec<Entity>,
         installation: Option<InstallationId>,
-        next: Option<Place>,
+        next: Option<ListPosition>,
         now: Time,
     ) {
         if self.next.is_none() {
@@ -113,16 +113,16 @@ mod tests {
         let (mut turn, mut pages, mut done) = (Turn::default(), pages.iter().cycle(), Vec::new());
         for minute in 0..minutes {
             match turn.step(at(minute)) {
-                Step::Wait => {}
-                Step::List(place) => {
+                InquiryStep::Wait => {}
+                InquiryStep::List(place) => {
                     let (names, more) = pages.next().expect("a page");
                     let page = place.map_or(1, |place| place.page);
-                    let next = Place { installation: InstallationId(7), page: page + 1 };
+                    let next = ListPosition { installation: InstallationId(7), page: page + 1 };
                     let next = more.then_some(next);
                     turn.listed(named(names), Some(InstallationId(7)), next, at(minute));
                     done.push(format!("{minute} page {page}"));
                 }
-                Step::Query => {
+                InquiryStep::Query => {
                     let one = turn.take(|one| one.as_str() != refused);
                     done.extend(one.map(|(name, _)| format!("{minute} {name}")));
                 }
@@ -190,7 +190,7 @@ mod tests {
     fn a_clock_that_was_ahead_holds_no_round_up() {
         let mut turn = Turn::default();
         turn.listed(Vec::new(), None, None, at(100));
-        assert_eq!(turn.step(at(101)), Step::Wait);
-        assert_eq!(turn.step(at(99)), Step::List(None));
+        assert_eq!(turn.step(at(101)), InquiryStep::Wait);
+        assert_eq!(turn.step(at(99)), InquiryStep::List(None));
     }
 }

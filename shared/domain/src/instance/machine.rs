@@ -1,6 +1,6 @@
 //! Changes of an instance's machine side: launch, binding and deletion.
 
-use super::record::{DeleteMark, DeleteReason, Order, Waiting};
+use super::record::{DeleteMark, DeleteOrder, DeleteReason, Waiting};
 use super::{Instance, LAUNCH_ATTEMPTS, QUOTA_ATTEMPTS, State};
 use crate::backoff;
 use crate::ec2::{ErrorClass, LaunchError, Make, StateReason};
@@ -157,7 +157,7 @@ impl Instance {
 
     /// Records an operator's delete order and starts the deletion. Allowed in every live state;
     /// does nothing in `deleted`.
-    pub fn order_delete(&mut self, order: &Order, now: Time) {
+    pub fn order_delete(&mut self, order: &DeleteOrder, now: Time) {
         if !self.state.is_live() {
             return;
         }

@@ -21,7 +21,7 @@ pub use self::last_words::console_text;
 pub use self::listing::{Group, Groups};
 pub use self::phases::{Ages, Pace, Phase, Phases, paces};
 pub use self::record::{
-    DeleteMark, DeleteReason, Event, Exit, JobTitle, Order, Runner, StartedJob, Waiting,
+    DeleteMark, DeleteOrder, DeleteReason, Event, Exit, JobTitle, Runner, StartedJob, Waiting,
 };
 pub use self::registration::FailedRegistration;
 pub use self::runner::{ReportError, Start, StartReport};
@@ -136,7 +136,7 @@ pub struct Instance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unregistered: Option<FailedRegistration>,
     mark: Option<DeleteMark>,
-    order: Option<Order>,
+    order: Option<DeleteOrder>,
     /// Number of failed launch attempts; after binding, of failed terminations.
     pub attempts: u32,
     /// The class of the last launch refusal.
@@ -280,7 +280,7 @@ impl Instance {
 
     /// Returns the operator's order.
     #[must_use]
-    pub const fn order(&self) -> Option<&Order> {
+    pub const fn order(&self) -> Option<&DeleteOrder> {
         self.order.as_ref()
     }
 

@@ -58,7 +58,7 @@ impl DeleteReason {
 /// An operator's delete order. Orders only gain flags: a later plain delete does not withdraw
 /// force.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Order {
+pub struct DeleteOrder {
     /// When it was first given.
     pub at: Time,
     /// Who gave it, as the caller reported.
@@ -73,7 +73,7 @@ pub struct Order {
     pub kill_running_job: bool,
 }
 
-impl Order {
+impl DeleteOrder {
     /// Formats the reason and the flags, for the audit log.
     #[must_use]
     pub fn told(&self) -> String {

@@ -64,12 +64,12 @@ impl Labels {
 /// Alternative label sets ("rows"); a job needs to match only one. Serialized as one list or as a
 /// list of lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Vec<Labels>")]
+#[serde(from = "WrittenLabels", into = "Vec<Labels>")]
 pub struct LabelRows(Vec<Labels>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum WrittenLabels {
     Row(Labels),
     Rows(Vec<Labels>),
 }
@@ -107,11 +107,11 @@ impl LabelRows {
     }
 }
 
-impl From<Written> for LabelRows {
-    fn from(written: Written) -> Self {
+impl From<WrittenLabels> for LabelRows {
+    fn from(written: WrittenLabels) -> Self {
         Self::new(match written {
-            Written::Row(row) => vec![row],
-            Written::Rows(rows) => rows,
+            WrittenLabels::Row(row) => vec![row],
+            WrittenLabels::Rows(rows) => rows,
         })
     }
 }

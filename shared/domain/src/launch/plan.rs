@@ -194,7 +194,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
         }
     }
 
-    let mut asked: Vec<Asked> = Vec::new();
+    let mut asked: Vec<MarketRequest> = Vec::new();
     // Slots to retry come before new ones.
     for slot in std::mem::take(&mut view.retries) {
         let wanted = Wanted::Slot(&slot);
@@ -244,7 +244,7 @@ fn nearness(instance: &Instance) -> u8 {
 }
 
 /// What to request on one market.
-struct Asked {
+struct MarketRequest {
     offer: LaunchOptions,
     again: VecDeque<Stored<Instance>>,
     fresh: VecDeque<Stored<Job>>,
@@ -252,9 +252,9 @@ struct Asked {
 
 /// Plans the launches: at least one per market, which is a parameter of the request, split at the
 /// maximum size.
-fn launches(view: &View<'_>, mut asked: Vec<Asked>, plan: &mut Plan) {
+fn launches(view: &View<'_>, mut asked: Vec<MarketRequest>, plan: &mut Plan) {
     asked.sort_by_key(|one| one.offer.market);
-    for Asked { offer, mut again, mut fresh } in asked {
+    for MarketRequest { offer, mut again, mut fresh } in asked {
         while !again.is_empty() || !fresh.is_empty() {
             let most = view.most_slots();
             let again: Vec<Stored<Instance>> = again.drain(..again.len().min(most)).collect();
@@ -271,10 +271,10 @@ fn launches(view: &View<'_>, mut asked: Vec<Asked>, plan: &mut Plan) {
     }
 }
 
-fn market_entry(asked: &mut Vec<Asked>, offer: LaunchOptions) -> &mut Asked {
+fn market_entry(asked: &mut Vec<MarketRequest>, offer: LaunchOptions) -> &mut MarketRequest {
     let index = asked.iter().position(|one| one.offer.market == offer.market);
     let index = index.unwrap_or_else(|| {
-        asked.push(Asked { offer, again: VecDeque::new(), fresh: VecDeque::new() });
+        asked.push(MarketRequest { offer, again: VecDeque::new(), fresh: VecDeque::new() });
         asked.len() - 1
     });
     &mut asked[index]

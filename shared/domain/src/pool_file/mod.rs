@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::names::Names;
-use self::node::{Kind, Node, merged};
+use self::node::{Node, NodeKind, merged};
 use self::read::{Section, Wrongs};
 use self::shape::WrittenPool;
 use crate::ids::Entity;
@@ -33,7 +33,7 @@ use crate::pool::limits::{BALANCES, Balance, Limits};
 
 pub use self::named::{EntityId, NamedTemplate};
 pub use self::names::{
-    Answers, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, Question,
+    Answers, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, Question, RunnerGroup,
 };
 pub use self::rights::Rights;
 pub use self::write::{pool as written, stack as written_stack};
@@ -130,7 +130,7 @@ fn stack_limits(file: &Section, problems: &mut Wrongs) -> Limits {
     let most = |node: &Node, problems: &mut Wrongs| read::count(node, 1..=u32::MAX, problems);
     let entities = of.read("entities", problems, |node, problems| {
         let named = read::named(node, problems, |name, node, problems| {
-            let key = Node { path: node.path.clone(), value: Kind::Text(name.to_owned()) };
+            let key = Node { path: node.path.clone(), value: NodeKind::Text(name.to_owned()) };
             let entity = values::entity(&key, problems);
             Some((entity?, most(node, problems)?))
         })?;

@@ -18,7 +18,7 @@ use crate::pool::{Image, OwnTemplate};
 
 /// A runner group of an organization or enterprise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct RunnerGroup {
     /// GitHub's ID of the group.
     pub id: u64,
     /// Its name.
@@ -29,7 +29,7 @@ pub struct Group {
     pub restricted_to_workflows: bool,
 }
 
-impl Group {
+impl RunnerGroup {
     /// Creates a group without restrictions.
     #[must_use]
     pub fn new(id: u64, name: &str) -> Self {
@@ -115,7 +115,7 @@ pub struct Answers {
     /// Entities by ID. `None` if GitHub shows the App no such entity.
     pub entities: BTreeMap<EntityId, Option<Entity>>,
     /// All groups of an entity.
-    pub groups: BTreeMap<Entity, Vec<Group>>,
+    pub groups: BTreeMap<Entity, Vec<RunnerGroup>>,
     /// Images by filter. `None` if EC2 shows no such image.
     pub images: BTreeMap<ImageFilter, Option<FoundImage>>,
     /// Launch templates. `None` if EC2 shows no such template or version.

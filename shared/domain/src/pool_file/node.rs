@@ -8,12 +8,12 @@ use serde_json::{Number, Value};
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) path: String,
-    pub(super) value: Kind,
+    pub(super) value: NodeKind,
 }
 
 /// The type and content of a value.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Null,
     Bool(bool),
     Number(Number),
@@ -25,20 +25,22 @@ pub(super) enum Kind {
 impl Node {
     pub(super) fn new(value: Value, path: String) -> Self {
         let value = match value {
-            Value::Null => Kind::Null,
-            Value::Bool(value) => Kind::Bool(value),
-            Value::Number(number) => Kind::Number(number),
-            Value::String(text) => Kind::Text(text),
+            Value::Null => NodeKind::Null,
+            Value::Bool(value) => NodeKind::Bool(value),
+            Value::Number(number) => NodeKind::Number(number),
+            Value::String(text) => NodeKind::Text(text),
             Value::Array(items) => {
                 let items = items.into_iter().enumerate();
-                Kind::List(items.map(|(n, item)| Self::new(item, format!("{path}[{n}]"))).collect())
+                NodeKind::List(
+                    items.map(|(n, item)| Self::new(item, format!("{path}[{n}]"))).collect(),
+                )
             }
             Value::Object(fields) => {
                 let fields = fields.into_iter().map(|(name, value)| {
                     let node = Self::new(value, below(&path, &name));
                     (name, node)
                 });
-                Kind::Map(fields.collect())
+                NodeKind::Map(fields.collect())
             }
         };
         Self { path, value }
@@ -47,12 +49,12 @@ impl Node {
     /// Describes the value for a message about an unexpected type.
     pub(super) fn described(&self) -> String {
         match &self.value {
-            Kind::Null => "nothing".to_owned(),
-            Kind::Bool(value) => format!("the truth value {value}"),
-            Kind::Number(number) => format!("the number {number}"),
-            Kind::Text(text) => format!("the text {text:?}"),
-            Kind::List(_) => "a list".to_owned(),
-            Kind::Map(_) => "a group of fields".to_owned(),
+            NodeKind::Null => "nothing".to_owned(),
+            NodeKind::Bool(value) => format!("the truth value {value}"),
+            NodeKind::Number(number) => format!("the number {number}"),
+            NodeKind::Text(text) => format!("the text {text:?}"),
+            NodeKind::List(_) => "a list".to_owned(),
+            NodeKind::Map(_) => "a group of fields".to_owned(),
         }
     }
 }
@@ -69,7 +71,7 @@ pub(super) fn below(path: &str, name: &str) -> String {
 /// groups and all other values are replaced. A field with an empty value (`disk:`) cancels the
 /// default.
 pub(super) fn merged(defaults: &Node, own: Node, whole: &[&str]) -> Node {
-    let (Kind::Map(defaults), Kind::Map(fields)) = (&defaults.value, &own.value) else {
+    let (NodeKind::Map(defaults), NodeKind::Map(fields)) = (&defaults.value, &own.value) else {
         return own;
     };
     let mut all = defaults.clone();
@@ -80,5 +82,5 @@ pub(super) fn merged(defaults: &Node, own: Node, whole: &[&str]) -> Node {
         };
         all.insert(name.clone(), merged);
     }
-    Node { path: own.path, value: Kind::Map(all) }
+    Node { path: own.path, value: NodeKind::Map(all) }
 }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::Problem;
-use super::node::{Kind, Node, below};
+use super::node::{Node, NodeKind, below};
 use crate::time::Seconds;
 
 /// The problems found in the file so far, without duplicates, in the order found.
@@ -51,7 +51,7 @@ impl Section {
     /// Reads a group and rejects unknown fields. A value that is not a group reads as an empty
     /// group.
     pub(super) fn open(node: Node, known: &[&str], problems: &mut Wrongs) -> Self {
-        let Kind::Map(fields) = node.value else {
+        let NodeKind::Map(fields) = node.value else {
             problems.unlike(&node, &format!("a group of fields: {}", known.join(", ")));
             return Self { is_other: true, ..Self::empty(node.path) };
         };
@@ -73,7 +73,7 @@ impl Section {
 
     /// Returns a field. An empty value counts as absent.
     pub(super) fn get(&self, name: &str) -> Option<&Node> {
-        self.fields.get(name).filter(|node| !matches!(node.value, Kind::Null))
+        self.fields.get(name).filter(|node| !matches!(node.value, NodeKind::Null))
     }
 
     /// Returns a field's path, whether or not it is present.
@@ -104,14 +104,14 @@ impl Section {
 /// that print exactly as written.
 pub(super) fn text(node: &Node, problems: &mut Wrongs) -> Option<String> {
     match &node.value {
-        Kind::Text(text) if !text.is_empty() => Some(text.clone()),
-        Kind::Text(_) => {
+        NodeKind::Text(text) if !text.is_empty() => Some(text.clone()),
+        NodeKind::Text(_) => {
             problems.add(&node.path, "this is empty");
             None
         }
-        Kind::Bool(value) => Some(value.to_string()),
-        Kind::Number(number) => Some(number.to_string()),
-        Kind::Null => {
+        NodeKind::Bool(value) => Some(value.to_string()),
+        NodeKind::Number(number) => Some(number.to_string()),
+        NodeKind::Null => {
             problems.unlike(node, "a text; in quotes if it is the word null or ~");
             None
         }
@@ -123,7 +123,7 @@ pub(super) fn text(node: &Node, problems: &mut Wrongs) -> Option<String> {
 }
 
 pub(super) fn boolean(node: &Node, problems: &mut Wrongs) -> Option<bool> {
-    if let Kind::Bool(value) = node.value {
+    if let NodeKind::Bool(value) = node.value {
         return Some(value);
     }
     problems.unlike(node, "true or false");
@@ -137,7 +137,7 @@ pub(super) fn number(
     problems: &mut Wrongs,
 ) -> Option<u64> {
     let read = match &node.value {
-        Kind::Number(number) => number.as_u64().filter(|number| range.contains(number)),
+        NodeKind::Number(number) => number.as_u64().filter(|number| range.contains(number)),
         _ => None,
     };
     if read.is_none() {
@@ -160,8 +160,8 @@ pub(super) fn duration(
     problems: &mut Wrongs,
 ) -> Option<Seconds> {
     let seconds = match &node.value {
-        Kind::Number(number) => number.as_u64(),
-        Kind::Text(text) => seconds_of(text),
+        NodeKind::Number(number) => number.as_u64(),
+        NodeKind::Text(text) => seconds_of(text),
         _ => None,
     };
     let Some(seconds) = seconds else {
@@ -205,7 +205,7 @@ pub(super) fn one_of<T: Copy>(
 ) -> Option<T> {
     let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
     let text = match &node.value {
-        Kind::Text(text) => text.as_str(),
+        NodeKind::Text(text) => text.as_str(),
         _ => "",
     };
     let found = words.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
@@ -231,11 +231,11 @@ pub(super) fn list<T>(
     mut read: impl FnMut(&Node, &mut Wrongs) -> Option<T>,
 ) -> Option<Vec<T>> {
     match &node.value {
-        Kind::List(items) if items.is_empty() => {
+        NodeKind::List(items) if items.is_empty() => {
             problems.add(&node.path, format!("this list is empty; write {of_what}"));
             None
         }
-        Kind::List(items) => {
+        NodeKind::List(items) => {
             let read: Vec<Option<T>> = items.iter().map(|item| read(item, problems)).collect();
             read.into_iter().collect()
         }
@@ -275,13 +275,13 @@ pub(super) fn named<T>(
     problems: &mut Wrongs,
     mut read: impl FnMut(&str, &Node, &mut Wrongs) -> Option<T>,
 ) -> Option<BTreeMap<String, T>> {
-    let Kind::Map(fields) = &node.value else {
+    let NodeKind::Map(fields) = &node.value else {
         problems.unlike(node, "names with values, each on its own line");
         return None;
     };
     let read: Vec<Option<(String, T)>> = fields
         .iter()
-        .filter(|(_, node)| !matches!(node.value, Kind::Null))
+        .filter(|(_, node)| !matches!(node.value, NodeKind::Null))
         .map(|(name, node)| read(name, node, problems).map(|value| (name.clone(), value)))
         .collect();
     read.into_iter().collect()

@@ -42,7 +42,7 @@ pub(super) struct WrittenPool {
     pub(super) placement: Option<Placement>,
     pub(super) reserved_first: Option<bool>,
     pub(super) tags: Option<BTreeMap<String, String>>,
-    pub(super) limits: Limits,
+    pub(super) limits: WrittenLimits,
     pub(super) repositories: Option<Vec<String>>,
     pub(super) public_repositories: Option<bool>,
     pub(super) boot_hook: Option<String>,
@@ -56,7 +56,7 @@ pub(super) struct WrittenPool {
 
 /// The written limits of a pool.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct WrittenLimits {
     pub(super) max: Option<u32>,
     pub(super) min_idle: Option<u32>,
     pub(super) job_age: Option<Seconds>,
@@ -103,7 +103,7 @@ impl WrittenPool {
             placement: of.read("placement", problems, placement),
             reserved_first: of.read("reserved_first", problems, read::boolean),
             tags: of.read("tags", problems, tags),
-            limits: Limits::read(&of.section("limits", LIMITS, problems), problems),
+            limits: WrittenLimits::read(&of.section("limits", LIMITS, problems), problems),
             repositories: of.read("repositories", problems, |node, w| {
                 read::texts(
                     node,
@@ -128,7 +128,7 @@ impl WrittenPool {
     }
 }
 
-impl Limits {
+impl WrittenLimits {
     fn read(of: &Section, problems: &mut Wrongs) -> Self {
         const MINUTE: u32 = 60;
         const HOUR: u32 = 3600;

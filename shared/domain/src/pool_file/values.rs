@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fields::{DISK, ENTITY, FILTER, IMAGE, LAUNCH_TEMPLATE, PLACEMENT, RANGE};
 use super::named::{EntityId, NamedImage, NamedTemplate, ValueOrName};
-use super::node::{Kind, Node};
+use super::node::{Node, NodeKind};
 use super::read::{self, Section, Wrongs};
 use crate::ids::{Entity, EntityKind};
 use crate::job::labels::{LabelRows, Labels};
@@ -54,8 +54,8 @@ pub(super) fn entity_or_id(
     problems: &mut Wrongs,
 ) -> Option<ValueOrName<Entity, EntityId>> {
     match &node.value {
-        Kind::Map(_) => entity_id(node, problems).map(ValueOrName::Name),
-        Kind::Number(number) => {
+        NodeKind::Map(_) => entity_id(node, problems).map(ValueOrName::Name),
+        NodeKind::Number(number) => {
             let what = format!("this is only an ID; write {{ organization: {number} }}");
             problems.add(&node.path, format!("{what}, or repository or enterprise"));
             None
@@ -79,7 +79,7 @@ fn entity_id(node: &Node, problems: &mut Wrongs) -> Option<EntityId> {
 pub(super) fn labels(node: &Node, problems: &mut Wrongs) -> Option<LabelRows> {
     let of_what = "labels, or of rows of labels";
     let has_rows = match &node.value {
-        Kind::List(items) => items.iter().any(|item| matches!(item.value, Kind::List(_))),
+        NodeKind::List(items) => items.iter().any(|item| matches!(item.value, NodeKind::List(_))),
         _ => false,
     };
     let rows = if has_rows {
@@ -128,7 +128,7 @@ fn label(node: &Node, problems: &mut Wrongs) -> Option<String> {
 /// Reads a runner group as an ID or a name.
 pub(super) fn runner_group(node: &Node, problems: &mut Wrongs) -> Option<ValueOrName<u64, String>> {
     match &node.value {
-        Kind::Text(_) => read::text(node, problems).map(ValueOrName::Name),
+        NodeKind::Text(_) => read::text(node, problems).map(ValueOrName::Name),
         _ => github_number(node, problems).map(ValueOrName::Value),
     }
 }
@@ -201,8 +201,8 @@ fn range(node: &Node, most: u32, problems: &mut Wrongs) -> Option<(u32, Option<u
 /// Reads a price as a decimal in EC2's notation.
 pub(super) fn price(node: &Node, problems: &mut Wrongs) -> Option<String> {
     let text = match &node.value {
-        Kind::Number(number) => number.to_string(),
-        Kind::Text(text) => text.clone(),
+        NodeKind::Number(number) => number.to_string(),
+        NodeKind::Text(text) => text.clone(),
         _ => String::new(),
     };
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -248,7 +248,7 @@ pub(super) fn launch_template(node: &Node, problems: &mut Wrongs) -> Option<Name
             is_id(text, "lt-")
         })
     };
-    if !matches!(node.value, Kind::Map(_)) {
+    if !matches!(node.value, NodeKind::Map(_)) {
         return Some(NamedTemplate { id: id(node, problems)?, version: None });
     }
     let of = Section::open(node.clone(), LAUNCH_TEMPLATE, problems);
@@ -463,7 +463,7 @@ pub(super) fn environment(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap
             return None;
         }
         let value = match &node.value {
-            Kind::Text(text) => Some(text.clone()),
+            NodeKind::Text(text) => Some(text.clone()),
             _ => read::text(node, problems),
         }?;
         if value.contains('\0') {

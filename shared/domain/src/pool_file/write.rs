@@ -15,7 +15,7 @@ use crate::time::Seconds;
 #[must_use]
 pub fn pool(pool: &Pool) -> Value {
     let plain = Pool::named(pool.name.clone());
-    let mut all = Group::default();
+    let mut all = FieldMap::default();
     all.put("name", json!(pool.name));
     all.some("entity", pool.entity.as_ref().map(|entity| json!(entity)));
     all.put("labels", labels(pool));
@@ -35,7 +35,7 @@ pub fn pool(pool: &Pool) -> Value {
     all.some(
         "disk",
         pool.disk.as_ref().map(|disk| {
-            let mut group = Group::default();
+            let mut group = FieldMap::default();
             group.put("device", json!(disk.device));
             group.put("size_gib", json!(disk.size_gib));
             group.some("iops", disk.iops.map(Value::from));
@@ -60,19 +60,19 @@ pub fn pool(pool: &Pool) -> Value {
 /// Returns the rest of the file: the stack's limits and balance.
 #[must_use]
 pub fn stack(limits: &Limits, balance: Balance) -> Value {
-    let mut group = Group::default();
+    let mut group = FieldMap::default();
     group.some("stack", limits.stack.map(Value::from));
     group.unless(limits.entities.is_empty(), "entities", json!(limits.entities));
-    let mut all = Group::default();
+    let mut all = FieldMap::default();
     all.unless(*limits == Limits::default(), "limits", group.into_value());
     all.unless(balance == Balance::default(), "balance", word(BALANCES, balance));
     all.into_value()
 }
 
 #[derive(Default)]
-struct Group(Map<String, Value>);
+struct FieldMap(Map<String, Value>);
 
-impl Group {
+impl FieldMap {
     fn put(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
     }
@@ -109,7 +109,7 @@ fn labels(pool: &Pool) -> Value {
 
 fn instances(pool: &Pool) -> Value {
     let range = |min: u32, max: Option<u32>| {
-        let mut group = Group::default();
+        let mut group = FieldMap::default();
         group.put("min", json!(min));
         group.some("max", max.map(Value::from));
         group.into_value()
@@ -136,7 +136,7 @@ fn image(image: &Image) -> Value {
 }
 
 fn placement(placement: &Placement) -> Value {
-    let mut group = Group::default();
+    let mut group = FieldMap::default();
     group.some("group", placement.group.as_ref().map(|name| json!(name)));
     group.unless(!placement.dedicated, "dedicated", json!(true));
     group.into_value()
@@ -144,7 +144,7 @@ fn placement(placement: &Placement) -> Value {
 
 fn limits(pool: &Pool, plain: &Pool) -> Value {
     let duration = |value: Seconds| json!(time(value));
-    let mut group = Group::default();
+    let mut group = FieldMap::default();
     group.put("max", json!(pool.max));
     group.unless(pool.min_idle == 0, "min_idle", json!(pool.min_idle));
     group.unless(pool.job_age_seconds.0 == 0, "job_age", duration(pool.job_age_seconds));

@@ -13,7 +13,7 @@ use crate::pool_file::fields::default_of;
 
 /// A change of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct FieldChange {
     /// The field's name, for example `limits.max`.
     pub field: String,
     /// The current value. `None` if the default applies.
@@ -46,7 +46,7 @@ pub struct PoolDiff {
     /// What happens to it.
     pub fate: Fate,
     /// The changed fields; for a new pool, all its fields.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FieldChange>,
     /// Whether its idle machines are replaced.
     pub replaces_machines: bool,
 }
@@ -55,7 +55,7 @@ pub struct PoolDiff {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diff {
     /// Changes outside the pools: the stack's limits and balance.
-    pub stack: Vec<Change>,
+    pub stack: Vec<FieldChange>,
     /// The pools, in the order of the new set.
     pub pools: Vec<PoolDiff>,
 }
@@ -132,7 +132,7 @@ fn pool_diff(before: Option<&Pool>, after: &Pool) -> PoolDiff {
 }
 
 /// Formats a change as a line. For a new pool, only the new value.
-fn in_words(Change { field, from, to }: &Change, is_new: bool) -> String {
+fn in_words(FieldChange { field, from, to }: &FieldChange, is_new: bool) -> String {
     let shown =
         |value: &Option<Value>| value.as_ref().map_or_else(|| unwritten(field), Value::to_string);
     match (from, to) {
@@ -146,17 +146,17 @@ fn unwritten(field: &str) -> String {
     default_of(field).map_or_else(|| "(none)".to_owned(), |default| format!("(default: {default})"))
 }
 
-fn changes(from: &Value, to: &Value) -> Vec<Change> {
+fn changes(from: &Value, to: &Value) -> Vec<FieldChange> {
     let (mut before, after) = (leaves(from), leaves(to));
     let mut changes = Vec::new();
     for (field, value) in after {
         let from = before.remove(&field);
         if from.as_ref() != Some(&value) {
-            changes.push(Change { field, from, to: Some(value) });
+            changes.push(FieldChange { field, from, to: Some(value) });
         }
     }
     let gone = before.into_iter();
-    changes.extend(gone.map(|(field, from)| Change { field, from: Some(from), to: None }));
+    changes.extend(gone.map(|(field, from)| FieldChange { field, from: Some(from), to: None }));
     changes.sort_by(|a, b| a.field.cmp(&b.field));
     changes
 }

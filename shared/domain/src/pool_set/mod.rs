@@ -13,7 +13,7 @@ use crate::pool::Pool;
 use crate::pool::limits::{Balance, Limits};
 use crate::time::{Seconds, Time};
 
-pub use self::diff::{Change, Diff, Fate, PoolDiff};
+pub use self::diff::{Diff, Fate, FieldChange, PoolDiff};
 
 /// Number of versions kept; an apply deletes the one before them.
 pub const MAX_VERSIONS: u64 = 20;

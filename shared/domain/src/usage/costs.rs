@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::date::Date;
-use super::fold::{Day, Group, Key, Sum};
+use super::fold::{Day, Key, Sum, UsageGroup};
 
 /// The grouping key of the rows.
 #[derive(
@@ -102,7 +102,7 @@ impl CostsFold {
     pub fn add(&mut self, day: &Day) {
         let Self { by, rows, costs } = self;
         let mut whole = Sum::default();
-        for Group { key, sum } in &day.groups {
+        for UsageGroup { key, sum } in &day.groups {
             whole.add(sum);
             match by.row(key, day.date) {
                 Some(row) => rows.entry(row).or_default().add(sum),

@@ -9,9 +9,9 @@ const STEPS: u64 = 16;
 /// The step (bin) of a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Step(u16);
+pub(super) struct DurationBin(u16);
 
-impl Step {
+impl DurationBin {
     /// Returns the step of a duration in milliseconds.
     #[must_use]
     pub(super) fn of(millis: u64) -> Self {
@@ -40,12 +40,12 @@ impl Step {
 /// The number of durations in each step, shortest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Distribution(Vec<(Step, u32)>);
+pub(super) struct Distribution(Vec<(DurationBin, u32)>);
 
 impl Distribution {
     /// Adds a duration, in milliseconds.
     pub(super) fn add(&mut self, millis: u64) {
-        self.put(Step::of(millis), 1);
+        self.put(DurationBin::of(millis), 1);
     }
 
     /// Adds the durations of a different distribution.
@@ -53,7 +53,7 @@ impl Distribution {
         other.0.iter().for_each(|(step, count)| self.put(*step, *count));
     }
 
-    fn put(&mut self, step: Step, count: u32) {
+    fn put(&mut self, step: DurationBin, count: u32) {
         match self.0.binary_search_by_key(&step, |(step, _)| *step) {
             Ok(at) => self.0[at].1 += count,
             Err(at) => self.0.insert(at, (step, count)),
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn a_step_is_at_most_a_thirtieth_off() {
-        let mut before = Step(0);
+        let mut before = DurationBin(0);
         for millis in (0..70_000).chain([u64::from(u32::MAX), 1 << 40]) {
-            let step = Step::of(millis);
+            let step = DurationBin::of(millis);
             assert!(step >= before, "{millis}");
             before = step;
             let off = step.millis().abs_diff(millis);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::date::Date;
-use super::line::{Cause, Kind, Line};
+use super::line::{EarlyEndCause, Line, UsageKind};
 use super::parts::Parts;
 use super::price::PricedBy;
 use super::prices::OwnPrices;
@@ -25,7 +25,7 @@ pub struct Day {
     /// The date.
     pub date: Date,
     /// What its machines cost, grouped by their common key.
-    pub groups: Vec<Group>,
+    pub groups: Vec<UsageGroup>,
     /// How long its jobs waited, by pool.
     pub waits: Vec<PoolWaits>,
 }
@@ -41,7 +41,7 @@ pub struct PoolWaits {
 
 /// The machines of a day with an equal key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
+pub struct UsageGroup {
     /// The key.
     pub key: Key,
     /// The sum over the machines.
@@ -124,14 +124,14 @@ impl Day {
 
     /// Recalculates the costs with an operator's own prices.
     pub fn reprice(&mut self, own: &OwnPrices) {
-        self.groups.iter_mut().for_each(|Group { key, sum }| sum.reprice(key, own));
+        self.groups.iter_mut().for_each(|UsageGroup { key, sum }| sum.reprice(key, own));
     }
 
     /// Distributes the cost of idle and wasted time over the jobs of its pool, in proportion to
     /// their time.
     pub fn spread(&mut self) {
         let mut pools: BTreeMap<PoolName, (u64, u64)> = BTreeMap::new();
-        for Group { key, sum } in &self.groups {
+        for UsageGroup { key, sum } in &self.groups {
             if let Some(pool) = &key.pool {
                 let (shared, time) = pools.entry(pool.clone()).or_default();
                 *shared += sum.money.idle + sum.money.vain;
@@ -141,7 +141,7 @@ impl Day {
         // Amounts already assigned in the pool, so that what rounding cuts off one group goes to
         // the next.
         let mut so_far: BTreeMap<PoolName, (u64, u64)> = BTreeMap::new();
-        for Group { key, sum } in &mut self.groups {
+        for UsageGroup { key, sum } in &mut self.groups {
             let Some(pool) = &key.pool else { continue };
             let (shared, time) = pools[pool];
             if time == 0 {
@@ -178,7 +178,7 @@ impl Fold {
 
     /// Adds a record, which must have its price.
     pub fn add(&mut self, line: &Line) {
-        if line.kind != Kind::Job {
+        if line.kind != UsageKind::Job {
             let mut key = Key::of(line);
             key.job = key.job.filter(|_| self.with_jobs);
             self.groups.entry(key).or_default().add_line(line);
@@ -191,7 +191,7 @@ impl Fold {
     /// Returns the aggregated day.
     #[must_use]
     pub fn day(self) -> Day {
-        let groups = self.groups.into_iter().map(|(key, sum)| Group { key, sum }).collect();
+        let groups = self.groups.into_iter().map(|(key, sum)| UsageGroup { key, sum }).collect();
         let waits = self.waits.into_iter().map(|(pool, waits)| PoolWaits { pool, waits }).collect();
         Day { date: self.date, groups, waits }
     }
@@ -309,10 +309,10 @@ impl Line {
     fn waste_reason(&self) -> String {
         let machine = self.machine.as_ref();
         match (self.kind, machine.and_then(|machine| machine.cause)) {
-            (Kind::Orphan, _) => "orphan".to_owned(),
-            (_, Some(Cause::SpotNotice)) => "spot".to_owned(),
-            (_, Some(Cause::HostLost)) => "host lost".to_owned(),
-            (_, Some(Cause::Killed | Cause::MaxLifetime) | None) => {
+            (UsageKind::Orphan, _) => "orphan".to_owned(),
+            (_, Some(EarlyEndCause::SpotNotice)) => "spot".to_owned(),
+            (_, Some(EarlyEndCause::HostLost)) => "host lost".to_owned(),
+            (_, Some(EarlyEndCause::Killed | EarlyEndCause::MaxLifetime) | None) => {
                 let reason = machine.and_then(|machine| machine.reason.as_deref());
                 reason.unwrap_or("unknown").replace('_', " ")
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::date::Date;
-use super::fold::{Day, Group, PoolWaits};
+use super::fold::{Day, PoolWaits, UsageGroup};
 
 /// Maximum bytes of an item's text. DynamoDB accepts items of 400 KB, and counts the bytes of
 /// UTF-8.
@@ -70,7 +70,7 @@ impl Day {
 
     fn add(&mut self, row: &str) -> Option<()> {
         if let Some(group) = row.strip_prefix(GROUP) {
-            self.groups.push(serde_json::from_str::<Group>(group).ok()?);
+            self.groups.push(serde_json::from_str::<UsageGroup>(group).ok()?);
         } else {
             let waits = row.strip_prefix(WAITS)?;
             self.waits.push(serde_json::from_str::<PoolWaits>(waits).ok()?);

@@ -15,7 +15,7 @@ use crate::time::Time;
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum UsageKind {
     /// A machine, with or without a job.
     Machine,
     /// A job that ended without running on our machine.
@@ -41,7 +41,7 @@ pub enum EndedBy {
 /// What ended a machine early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum EarlyEndCause {
     /// EC2 reclaimed it.
     SpotNotice,
     /// An operator's order killed its job.
@@ -95,7 +95,7 @@ pub struct OfMachine {
     /// Why it was deleted: the name of the [`crate::instance::DeleteReason`].
     pub reason: Option<String>,
     /// What ended it early, if anything.
-    pub cause: Option<Cause>,
+    pub cause: Option<EarlyEndCause>,
 }
 
 /// When each phase was reached, in milliseconds after [`Line::since`]. Negative for earlier times,
@@ -130,7 +130,7 @@ pub struct Line {
     /// The record's schema version.
     pub schema: u16,
     /// What the record is about.
-    pub kind: Kind,
+    pub kind: UsageKind,
     /// The end. The record is stored under its day.
     pub at: Time,
     /// The source of the end.
@@ -159,7 +159,9 @@ impl Line {
     #[must_use]
     pub fn subject(&self) -> String {
         match (&self.machine, &self.job) {
-            (Some(machine), _) if self.kind == Kind::Orphan => format!("{}#orphan", machine.id),
+            (Some(machine), _) if self.kind == UsageKind::Orphan => {
+                format!("{}#orphan", machine.id)
+            }
             (Some(machine), _) => machine.id.to_string(),
             (None, Some(job)) => job.key.to_string(),
             (None, None) => String::new(),
@@ -167,7 +169,7 @@ impl Line {
     }
 
     /// Creates an empty record; the caller fills in the rest.
-    pub(super) fn new(kind: Kind, since: Time, (at, at_by): (Time, EndedBy)) -> Self {
+    pub(super) fn new(kind: UsageKind, since: Time, (at, at_by): (Time, EndedBy)) -> Self {
         let mut line = Self {
             schema: SCHEMA,
             kind,

@@ -1,6 +1,6 @@
 //! Creation of usage records from instances, jobs and orphans.
 
-use super::line::{Cause, EndedBy, Kind, Line, OfJob, OfMachine};
+use super::line::{EarlyEndCause, EndedBy, Line, OfJob, OfMachine, UsageKind};
 use super::parts::{For, Parts};
 use crate::instance::{DeleteReason, Instance, Phase};
 use crate::job::Job;
@@ -30,7 +30,7 @@ impl Line {
         let id = instance.machine()?.clone();
         let from = instance.bound_at.unwrap_or(instance.created_at);
         let since = job.map_or(instance.created_at, Job::waits_since);
-        let mut line = Self::new(Kind::Machine, since, end);
+        let mut line = Self::new(UsageKind::Machine, since, end);
         line.pool = Some(instance.pool.clone());
         line.set_job(job);
         line.machine = Some(OfMachine {
@@ -55,7 +55,7 @@ impl Line {
             return None;
         }
         let at = job.last_event.completed_at.unwrap_or(job.seen_at);
-        let mut line = Self::new(Kind::Job, job.waits_since(), (at, EndedBy::Github));
+        let mut line = Self::new(UsageKind::Job, job.waits_since(), (at, EndedBy::Github));
         line.pool.clone_from(&job.pool);
         line.set_job(Some(job));
         Some(line)
@@ -67,7 +67,7 @@ impl Line {
     pub fn of_orphan(orphan: &Orphan, now: Time) -> Option<Self> {
         orphan.launch.as_ref()?;
         let since = orphan.costs_since.unwrap_or(orphan.since);
-        let mut line = Self::new(Kind::Orphan, since, (now.max(since), EndedBy::Seen));
+        let mut line = Self::new(UsageKind::Orphan, since, (now.max(since), EndedBy::Seen));
         line.machine = Some(OfMachine {
             id: orphan.machine.clone(),
             instance: orphan.instance.clone(),
@@ -175,18 +175,18 @@ fn is_cut(instance: &Instance) -> bool {
 }
 
 /// Returns what ended it early. A job that GitHub reported as completed was not cut off.
-fn cause(instance: &Instance) -> Option<Cause> {
+fn cause(instance: &Instance) -> Option<EarlyEndCause> {
     let reason = instance.mark().map(|mark| &mark.reason);
     let ended = instance.ended_by();
     let by_spot = ended == Some(SPOT_TERMINATION) || reason == Some(&DeleteReason::SpotNotice);
     if by_spot || instance.spot_notice_at.is_some() {
-        return Some(Cause::SpotNotice);
+        return Some(EarlyEndCause::SpotNotice);
     }
     if reason == Some(&DeleteReason::MaxLifetime) {
-        return Some(Cause::MaxLifetime);
+        return Some(EarlyEndCause::MaxLifetime);
     }
     if is_cut(instance) && instance.order().is_some_and(|order| order.kill_running_job) {
-        return Some(Cause::Killed);
+        return Some(EarlyEndCause::Killed);
     }
-    ended.map(|_| Cause::HostLost)
+    ended.map(|_| EarlyEndCause::HostLost)
 }

@@ -19,9 +19,9 @@ mod waits;
 
 pub use self::costs::{By, Costs, CostsFold};
 pub use self::date::Date;
-pub use self::fold::{DAY_KEPT, Day, Fold, Group, InVain, Key, PoolWaits, Sum};
+pub use self::fold::{DAY_KEPT, Day, Fold, InVain, Key, PoolWaits, Sum, UsageGroup};
 pub use self::items::{MOST_BYTES, PartOfDay};
-pub use self::line::{Cause, EndedBy, Kind, Line, Moments, OfJob, OfMachine};
+pub use self::line::{EarlyEndCause, EndedBy, Line, Moments, OfJob, OfMachine, UsageKind};
 pub use self::made::{Loss, end_of, loss};
 pub use self::parts::Parts;
 pub use self::price::{Price, PricedBy};

@@ -4,7 +4,7 @@ mod sums;
 
 use proptest::prelude::*;
 
-use super::{Cause, EndedBy, Kind, Line, Parts, end_of};
+use super::{EarlyEndCause, EndedBy, Line, Parts, UsageKind, end_of};
 use crate::instance::{DeleteReason, Instance};
 use crate::job::{Job, JobStatus};
 use crate::orphan::Orphan;
@@ -103,11 +103,19 @@ fn what_cut_a_life_short_is_told() {
     let rows = [
         ("nothing", gone(exited(), 120), None),
         ("EC2 had an error", gone(refused, 120), None),
-        ("a notice", gone(active().with(|i| i.spot_notice(at(60))), 180), Some(Cause::SpotNotice)),
-        ("its notice was lost", by_ec2("Server.SpotInstanceTermination"), Some(Cause::SpotNotice)),
-        ("its host", by_ec2("Server.InternalError"), Some(Cause::HostLost)),
-        ("its age", old.with(|i| i.to_deleted(at(99), "gone")), Some(Cause::MaxLifetime)),
-        ("an order", killed(active()), Some(Cause::Killed)),
+        (
+            "a notice",
+            gone(active().with(|i| i.spot_notice(at(60))), 180),
+            Some(EarlyEndCause::SpotNotice),
+        ),
+        (
+            "its notice was lost",
+            by_ec2("Server.SpotInstanceTermination"),
+            Some(EarlyEndCause::SpotNotice),
+        ),
+        ("its host", by_ec2("Server.InternalError"), Some(EarlyEndCause::HostLost)),
+        ("its age", old.with(|i| i.to_deleted(at(99), "gone")), Some(EarlyEndCause::MaxLifetime)),
+        ("an order", killed(active()), Some(EarlyEndCause::Killed)),
         ("an order after the job", killed(completed()), None),
     ];
     for (name, instance, cause) in rows {
@@ -127,7 +135,7 @@ fn a_line_tells_its_job_and_when_what_came() {
     );
     assert_eq!(
         (line.kind, line.since, line.subject()),
-        (Kind::Machine, at(1), machine(1).to_string())
+        (UsageKind::Machine, at(1), machine(1).to_string())
     );
     let t = line.t;
     assert_eq!((t.heard, t.planned, t.launched), (Some(0), Some(-1000), Some(4000)));
@@ -142,7 +150,7 @@ fn a_line_tells_its_job_and_when_what_came() {
 fn a_job_without_a_machine_costs_nothing_and_an_orphan_is_all_in_vain() {
     let cancelled = ran(50, 90).with(|job| job.last_event.started_at = None);
     let line = Line::of_job_alone(&cancelled).expect("it waited");
-    assert_eq!((line.kind, line.at, line.parts.sum()), (Kind::Job, at(90), 0));
+    assert_eq!((line.kind, line.at, line.parts.sum()), (UsageKind::Job, at(90), 0));
     assert_eq!((line.subject().as_str(), line.machine), ("1/1", None));
 
     let launch = creating().launch;

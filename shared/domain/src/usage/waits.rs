@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use strum::VariantArray as _;
 
-use super::distribution::{Distribution, Step};
-use super::line::{Kind, Line};
+use super::distribution::{Distribution, DurationBin};
+use super::line::{Line, UsageKind};
 
 /// The phases of a job's wait, in order.
 #[derive(
@@ -52,7 +52,7 @@ pub struct Waits {
     /// The phases of the waits, indexed by [`WaitsFor`].
     parts: [Distribution; WaitsFor::ALL.len()],
     /// The longest phase of each job, counted by the step of its whole wait.
-    longest_parts: Vec<(Step, WaitsFor, u32)>,
+    longest_parts: Vec<(DurationBin, WaitsFor, u32)>,
 }
 
 impl Waits {
@@ -70,7 +70,7 @@ impl Waits {
                 longest = (part, *what);
             }
         }
-        self.count_longest_phase(Step::of(whole), longest.1, 1);
+        self.count_longest_phase(DurationBin::of(whole), longest.1, 1);
     }
 
     /// Adds the waits of other jobs.
@@ -83,8 +83,8 @@ impl Waits {
         }
     }
 
-    fn count_longest_phase(&mut self, step: Step, what: WaitsFor, count: u32) {
-        let place = |(step, what, _): &(Step, WaitsFor, u32)| (*step, *what);
+    fn count_longest_phase(&mut self, step: DurationBin, what: WaitsFor, count: u32) {
+        let place = |(step, what, _): &(DurationBin, WaitsFor, u32)| (*step, *what);
         match self.longest_parts.binary_search_by_key(&(step, what), place) {
             Ok(at) => self.longest_parts[at].2 += count,
             Err(at) => self.longest_parts.insert(at, (step, what, count)),
@@ -113,7 +113,7 @@ impl Waits {
     /// Returns the phases that dominated the longest 5 % of the waits, most frequent first.
     #[must_use]
     pub fn reasons_of_longest(&self) -> Vec<(WaitsFor, u64)> {
-        let Some(least) = self.whole.percentile(95).map(Step::of) else { return Vec::new() };
+        let Some(least) = self.whole.percentile(95).map(DurationBin::of) else { return Vec::new() };
         let mut reasons: Vec<(WaitsFor, u64)> = Vec::new();
         for (_, what, count) in self.longest_parts.iter().filter(|(step, ..)| *step >= least) {
             match reasons.iter_mut().find(|(known, _)| known == what) {
@@ -133,7 +133,7 @@ impl Line {
     #[must_use]
     pub fn wait(&self) -> Option<(u64, [Option<u64>; WaitsFor::ALL.len()])> {
         let t = &self.t;
-        let is_ours = self.kind == Kind::Machine && self.job.is_some();
+        let is_ours = self.kind == UsageKind::Machine && self.job.is_some();
         let started = t.started.filter(|started| is_ours && *started >= 0)?;
         let mut before = 0;
         let mut until = |at: Option<i64>| {

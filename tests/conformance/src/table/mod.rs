@@ -17,7 +17,7 @@ use muster_control::ports::{
 };
 use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
 use muster_domain::ids::{InstallationId, InstanceName, JobKey, PoolName};
-use muster_domain::inquiry::{Inquiries, Place};
+use muster_domain::inquiry::{Inquiries, ListPosition};
 use muster_domain::instance::{DeleteReason, Groups, Instance};
 use muster_domain::job::{Job, JobStatus, PassedOver, fold};
 use muster_domain::launch::record::Cooldowns;

@@ -199,7 +199,7 @@ fn inquiries() -> Inquiries {
     all.tell(&named("acme/api"), None, at(6));
     all.answered(&named("acme/web"), at(5), at(7));
     let installation = InstallationId(7);
-    let next = Place { installation, page: 2 };
+    let next = ListPosition { installation, page: 2 };
     let listed = vec![named("acme/web"), named("acme/api")];
     all.turn.listed(listed, Some(installation), Some(next), at(8));
     all

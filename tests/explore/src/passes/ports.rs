@@ -19,13 +19,13 @@ use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation
 use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::hidden::Hidden;
 use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
-use muster_domain::inquiry::Place;
+use muster_domain::inquiry::ListPosition;
 use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen};
 use muster_domain::pool_file::{
-    EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter, NamedTemplate,
+    EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };
 use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::DeliveryPage;
@@ -191,7 +191,10 @@ impl Github for Replayed<'_> {
             other => unreachable!("{other:?} is not about a registration"),
         }
     }
-    async fn repositories_from(&self, _: Option<Place>) -> Result<RepositoryPage, ProviderError> {
+    async fn repositories_from(
+        &self,
+        _: Option<ListPosition>,
+    ) -> Result<RepositoryPage, ProviderError> {
         unreachable!("the sweep alone asks")
     }
     async fn deliveries(&self, _: Option<&str>) -> Result<Option<DeliveryPage>, ProviderError> {
@@ -221,7 +224,7 @@ impl Directory for Replayed<'_> {
     async fn repositories(&self) -> Result<SeenRepositories, ProviderError> {
         unreachable!("nobody sets the stack up")
     }
-    async fn groups(&self, _: &Entity) -> Result<Vec<Group>, ProviderError> {
+    async fn groups(&self, _: &Entity) -> Result<Vec<RunnerGroup>, ProviderError> {
         unreachable!("no pool file is applied")
     }
 }

@@ -1,6 +1,6 @@
 //! The operator's orders.
 
-use muster_domain::instance::Order;
+use muster_domain::instance::DeleteOrder;
 
 use super::state::State;
 use super::{Stop, act};
@@ -64,7 +64,7 @@ impl Stop {
 /// The row has an order that says as much.
 fn is_given(state: &State, flags: Flags) -> bool {
     let Flags { force, bypass_github_unauthorized, kill_running_job } = flags;
-    state.row.order().is_some_and(|own: &Order| {
+    state.row.order().is_some_and(|own: &DeleteOrder| {
         own.force >= force
             && own.bypass_github_unauthorized >= bypass_github_unauthorized
             && own.kill_running_job >= kill_running_job

@@ -9,7 +9,7 @@ use muster_domain::ids::MachineId;
 use muster_domain::instance::Instance as Row;
 use muster_domain::orphan::Orphan;
 use muster_domain::stored::Stored;
-use muster_domain::usage::{Kind, Line};
+use muster_domain::usage::{Line, UsageKind};
 
 use crate::agenda::{HOUR, MINUTE, Millis};
 use crate::world::World;
@@ -37,7 +37,7 @@ impl World {
         let is_ours = |orphan: &Stored<Orphan>| orphan.launch.is_some();
         let is_ours = self.tables.orphans.get(machine).is_some_and(is_ours);
         let is_told = writes.iter().any(|write| {
-            matches!(write, Write::Usage(line) if line.kind == Kind::Orphan
+            matches!(write, Write::Usage(line) if line.kind == UsageKind::Orphan
                 && line.machine.as_ref().is_some_and(|one| one.id == *machine))
         });
         if is_ours && !is_told {
@@ -54,7 +54,7 @@ impl World {
             if let Some(machine) = &line.machine {
                 lines.entry(machine.id.as_str()).or_default().push(line);
             }
-            if line.kind != Kind::Job && told(line).is_none() {
+            if line.kind != UsageKind::Job && told(line).is_none() {
                 wrong = Some(format!("{} has no price", line.subject()));
             }
         }
@@ -62,7 +62,7 @@ impl World {
         for machine in ours {
             let id = machine.id.as_str();
             let own = lines.get(id).map_or(&[][..], Vec::as_slice);
-            let whole = own.iter().filter(|line| line.kind == Kind::Machine).count();
+            let whole = own.iter().filter(|line| line.kind == UsageKind::Machine).count();
             let has_ended = self.ec2.number(&machine.id).is_some_and(|it| self.ec2.is_gone(it));
             // One that comes and goes before anybody looks is known to nobody, and an owner is
             // forgotten in time.

@@ -8,7 +8,7 @@ use muster_control::ports::{
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::ids::{Entity, InstallationId, RunnerId};
-use muster_domain::inquiry::Place;
+use muster_domain::inquiry::ListPosition;
 use muster_domain::job::JobEvent;
 use muster_domain::observation::{Deregistration, RunnerSeen};
 use muster_domain::provider::{ErrorDetail as Told, ProviderError};
@@ -242,7 +242,7 @@ impl World {
     }
 
     /// A page of the repositories in which jobs were queued, all of one installation.
-    fn repository_page(&self, place: Option<Place>) -> RepositoryPage {
+    fn repository_page(&self, place: Option<ListPosition>) -> RepositoryPage {
         let name = |job: &muster_cloud::github::Job| {
             format!("{}/{}", job.repository.owner, job.repository.name)
         };
@@ -251,7 +251,7 @@ impl World {
         let mut left = all.into_iter().skip((page as usize - 1) * size);
         let shown: Vec<String> = left.by_ref().take(size).collect();
         let installation = InstallationId(7);
-        let next = left.next().map(|_| Place { installation, page: page + 1 });
+        let next = left.next().map(|_| ListPosition { installation, page: page + 1 });
         let repositories = shown.into_iter().filter_map(|name| name.parse().ok()).collect();
         RepositoryPage { repositories, installation: Some(installation), next, passed_over: None }
     }
@@ -480,7 +480,7 @@ impl Github for Door {
 
     async fn repositories_from(
         &self,
-        place: Option<Place>,
+        place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
         self.call(|world| {
             world.github_answers("list-repositories")?;

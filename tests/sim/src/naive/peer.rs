@@ -9,7 +9,7 @@ use muster_control::ports::{
 use muster_domain::agent::AgentDownload;
 use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
-use muster_domain::inquiry::Place;
+use muster_domain::inquiry::ListPosition;
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen};
 use muster_domain::provider::ProviderError;
@@ -154,7 +154,7 @@ impl Github for Peer<'_> {
 
     async fn repositories_from(
         &self,
-        place: Option<Place>,
+        place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
         self.door.repositories_from(place).await
     }

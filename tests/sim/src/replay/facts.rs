@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_domain::ec2::Market;
 use muster_domain::ids::PoolName;
 use muster_domain::pool::{MarketPolicy, Pool};
-use muster_domain::usage::{Cause, EndedBy, Kind, Line};
+use muster_domain::usage::{EarlyEndCause, EndedBy, Line, UsageKind};
 
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 
@@ -92,7 +92,7 @@ impl Facts {
             interruptions: interruptions(lines),
             ..Self::default()
         };
-        for line in lines.iter().filter(|line| line.kind == Kind::Machine) {
+        for line in lines.iter().filter(|line| line.kind == UsageKind::Machine) {
             let pool = line.pool.clone().map(|pool| facts.pools.entry(pool).or_default());
             pool.into_iter().chain([&mut facts.all]).for_each(|seen| seen.note(line));
             let t = &line.t;
@@ -178,9 +178,9 @@ fn interruptions(lines: &[Line]) -> BTreeMap<Arc<str>, u32> {
     let mut seen: BTreeMap<Arc<str>, (u64, u64)> = BTreeMap::new();
     for (line, machine) in lines.iter().filter_map(|line| Some((line, line.machine.as_ref()?))) {
         let Some(kind) = machine.make.kind.clone() else { continue };
-        if machine.make.market == Some(Market::Spot) && line.kind == Kind::Machine {
+        if machine.make.market == Some(Market::Spot) && line.kind == UsageKind::Machine {
             let (times, time) = seen.entry(kind).or_default();
-            *times += u64::from(machine.cause == Some(Cause::SpotNotice));
+            *times += u64::from(machine.cause == Some(EarlyEndCause::SpotNotice));
             *time += line.parts.sum();
         }
     }

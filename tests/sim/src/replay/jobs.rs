@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_domain::ids::{Entity, JobKey};
-use muster_domain::usage::{Kind, Line};
+use muster_domain::usage::{Line, UsageKind};
 
 use super::ReplayedJob;
 use crate::agenda::Millis;
@@ -15,7 +15,7 @@ pub(super) fn of(lines: &[Line], begin: Millis) -> Vec<ReplayedJob> {
         let Some(job) = &line.job else { continue };
         let known = jobs.entry(job.key).or_insert(line);
         // The line of its machine knows more.
-        if known.kind == Kind::Job {
+        if known.kind == UsageKind::Job {
             *known = line;
         }
     }
@@ -29,7 +29,7 @@ fn job(line: &Line, begin: Millis) -> Option<ReplayedJob> {
     let (at, t) = (line.since.as_millis() - begin, &line.t);
     let end = t.completed.unwrap_or(t.ended);
     let ran = t.started.map(|started| (end - started).max(0));
-    let has_left = line.kind == Kind::Job;
+    let has_left = line.kind == UsageKind::Job;
     if has_left && end < 0 {
         // It ended before it could have had a runner.
         return None;

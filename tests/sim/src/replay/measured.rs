@@ -4,7 +4,7 @@
 use muster_cloud::github::Job as Truth;
 use muster_domain::ids::PoolName;
 use muster_domain::instance::Instance;
-use muster_domain::usage::{Kind, Line, Parts};
+use muster_domain::usage::{Line, Parts, UsageKind};
 
 use super::facts::PriceBook;
 use crate::agenda::MINUTE;
@@ -72,7 +72,7 @@ impl Measured {
     }
 
     fn add(&mut self, line: &Line, price: Option<u64>) {
-        if line.kind != Kind::Job {
+        if line.kind != UsageKind::Job {
             self.pay(line.parts.sum(), price);
         }
         self.waits.extend(line.wait().map(|(whole, _)| whole));

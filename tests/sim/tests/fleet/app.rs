@@ -10,7 +10,7 @@ use muster_control::context::Context;
 use muster_control::ports::Jobs as _;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation, KeyProblem};
 use muster_domain::job::labels::Labels;
-use muster_domain::pool_file::Group;
+use muster_domain::pool_file::RunnerGroup;
 use muster_domain::stored;
 use muster_domain::text::sentence;
 use muster_domain::time::Seconds;
@@ -62,8 +62,8 @@ fn answered(world: &mut World, newest: Option<u16>, before: u16) {
     world.app.deliveries = Ok(all.into());
 }
 
-fn group(world: &mut World, change: impl FnOnce(&mut Group)) {
-    let mut group = Group::new(1, "Default");
+fn group(world: &mut World, change: impl FnOnce(&mut RunnerGroup)) {
+    let mut group = RunnerGroup::new(1, "Default");
     change(&mut group);
     world.names.groups.insert("acme".parse().expect("an entity"), vec![group]);
 }

@@ -15,7 +15,7 @@ use muster_control::reaps::orphans::Ledger;
 use muster_control::reaps::sweep::{Sweep, SweepReport};
 use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
 use muster_domain::inquiry::Inquiries;
-use muster_domain::instance::{DeleteReason, Instance, Order, Slot, State};
+use muster_domain::instance::{DeleteOrder, DeleteReason, Instance, Slot, State};
 use muster_domain::job::Job;
 use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
@@ -236,7 +236,7 @@ impl Bench {
     /// The same, and an operator orders its end: nothing keeps it any more.
     pub(crate) fn order(&self, row: &mut Instance) {
         self.make_due(row);
-        let order = Order {
+        let order = DeleteOrder {
             at: self.door.now(),
             by: "ada".to_owned(),
             reason: "a test".to_owned(),

@@ -10,7 +10,7 @@ use muster_control::reaps::sweep::Sweep;
 use muster_domain::ec2::{Make, Market};
 use muster_domain::job::{Approval, JobEvent, JobStatus};
 use muster_domain::launch::record::Cooldowns;
-use muster_domain::launch::record::trouble::Asked;
+use muster_domain::launch::record::trouble::RequestKind;
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_set::PoolSet;
 use muster_domain::provider::{ErrorDetail, ProviderError};
@@ -269,7 +269,7 @@ fn status_shows_entities_and_their_health() {
     };
     let acme = "acme".parse().expect("an entity");
     let refused = ProviderError::Unauthorized(fault);
-    let refused = Cooldowns::default().after_answer(&acme, Asked::Other, Some(&refused), now);
+    let refused = Cooldowns::default().after_answer(&acme, RequestKind::Other, Some(&refused), now);
     bench.put(&[Change::create(refused.expect("a trouble")).into()]);
     let status = ask(&bench, json!({"version": 1, "action": "status"}));
     let shown: Vec<(&Value, &Value, &Value)> = status["entities"]

@@ -6,7 +6,7 @@ use muster_control::context::Context;
 use muster_domain::ec2::Arch;
 use muster_domain::ids::EntityKind;
 use muster_domain::pool_file::{
-    Answers, EntityId, FoundImage, FoundTemplate, Group, ImageFilter, NamedTemplate, Rights,
+    Answers, EntityId, FoundImage, FoundTemplate, ImageFilter, NamedTemplate, Rights, RunnerGroup,
 };
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
@@ -18,7 +18,7 @@ use crate::bench::Bench;
 const ACME: EntityId = EntityId { kind: EntityKind::Organization, number: 9919 };
 
 fn names() -> Answers {
-    let group = |id, name: &str| Group::new(id, name);
+    let group = |id, name: &str| RunnerGroup::new(id, name);
     Answers {
         entities: [(ACME, Some("acme".parse().expect("an entity")))].into(),
         groups: [(

@@ -10,7 +10,7 @@ use muster_domain::job::run::Doubt;
 use muster_domain::job::{Job, PassedOver};
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::cooldown::Cooldown;
-use muster_domain::launch::record::trouble::Asked;
+use muster_domain::launch::record::trouble::RequestKind;
 use muster_domain::launch::verdict::WaitReason;
 use muster_domain::pool::Pool;
 use muster_domain::provider::{ErrorDetail, ProviderError};
@@ -96,7 +96,7 @@ impl Scene {
         let refused = ProviderError::Unauthorized(detail);
         let entity = "acme".parse().expect("an entity");
         let since = self.now - Seconds(60);
-        let known = self.cooldowns.after_answer(&entity, Asked::Other, Some(&refused), since);
+        let known = self.cooldowns.after_answer(&entity, RequestKind::Other, Some(&refused), since);
         self.cooldowns = known.expect("a trouble");
     }
 

@@ -9,7 +9,7 @@ use muster_control::reaps::reap::Ticket;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{
-    Ages, DeleteReason, Instance, Order, ReportError, Start, StartReport, State,
+    Ages, DeleteOrder, DeleteReason, Instance, ReportError, Start, StartReport, State,
 };
 use muster_domain::message::ReapMessage;
 use muster_domain::time::{Seconds, Time};
@@ -99,7 +99,7 @@ fn no_report_keeps_the_machine_of_a_job_that_is_to_end() {
             let mut row = at_work(&bench);
             let now = bench.door.now();
             if ordered {
-                let order = Order {
+                let order = DeleteOrder {
                     at: now,
                     by: "ada".to_owned(),
                     reason: "mines coins".to_owned(),

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use muster_control::app_watch::AppWatch;
 use muster_control::context::Context;
 use muster_domain::ids::InstallationId;
-use muster_domain::inquiry::{Inquiries, Place, Turn};
+use muster_domain::inquiry::{Inquiries, ListPosition, Turn};
 use muster_domain::job::labels::Labels;
 use muster_domain::launch::record::Cooldowns;
-use muster_domain::launch::record::trouble::Asked;
+use muster_domain::launch::record::trouble::RequestKind;
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
@@ -58,7 +58,7 @@ const ROUNDS: [(&str, fn(Time) -> Turn, u64); 3] = [
 fn listed(left: u32, next: Option<u32>, now: Time) -> Turn {
     let name = |number| format!("acme/r{number}").parse().expect("a repository");
     let installation = InstallationId(7);
-    let next = next.map(|page| Place { installation, page });
+    let next = next.map(|page| ListPosition { installation, page });
     let mut turn = Turn::default();
     turn.listed((0..left).map(name).collect(), Some(installation), next, now);
     turn
@@ -128,7 +128,7 @@ fn add_work(bench: &Bench, turn: fn(Time) -> Turn) {
     let globex = "globex".parse().expect("an entity");
     let stored = bench.change(|world| world.tables.cooldowns.clone());
     let known = stored.as_deref().cloned().unwrap_or_default();
-    let next = known.after_answer(&globex, Asked::Other, Some(&refused), now);
+    let next = known.after_answer(&globex, RequestKind::Other, Some(&refused), now);
     let next: Cooldowns = next.expect("a trouble");
     bench.put(&[Change::from_read(stored.as_ref(), next).into()]);
     bench.change(|world| world.github.script.refuses.insert("globex".to_owned()));

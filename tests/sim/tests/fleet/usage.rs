@@ -12,7 +12,7 @@ use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::message::ReapMessage;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
-use muster_domain::usage::{By, Costs, Date, Day, EndedBy, Kind, Line};
+use muster_domain::usage::{By, Costs, Date, Day, EndedBy, Line, UsageKind};
 use muster_sim::ec2::End;
 use muster_sim::replay::{Measured, Only, Replay};
 use serde_json::json;
@@ -41,7 +41,7 @@ fn a_job_whose_end_is_told_after_its_machines_has_one_line() {
 
     let line = only_line(&bench);
     let job = line.job.as_ref().expect("GitHub told of it");
-    assert_eq!((line.kind, line.at, line.at_by), (Kind::Machine, ended_at, EndedBy::Event));
+    assert_eq!((line.kind, line.at, line.at_by), (UsageKind::Machine, ended_at, EndedBy::Event));
     assert_eq!((job.key, &job.conclusion), (starts.key, &None));
     assert_eq!(line.t.completed, None);
 
@@ -68,7 +68,7 @@ fn a_job_that_is_cancelled_while_it_waits_has_a_line() {
     fold(&bench, &cancelled);
     fold(&bench, &cancelled);
     let line = only_line(&bench);
-    assert_eq!((line.kind, Some(line.at), line.machine), (Kind::Job, completed_at, None));
+    assert_eq!((line.kind, Some(line.at), line.machine), (UsageKind::Job, completed_at, None));
     assert_eq!(line.job.map(|job| job.key), Some(queued.key));
     assert_eq!(line.parts.sum(), 0, "it cost nothing");
 }

@@ -8,7 +8,7 @@ use muster_control::ports::{Launches as _, Write};
 use muster_control::runner_api::{RunnerApi, RunnerApiError, look};
 use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass, LaunchError};
 use muster_domain::ids::{JobKey, MachineId, PoolName};
-use muster_domain::instance::{Ages, Instance, Order, Slot, State};
+use muster_domain::instance::{Ages, DeleteOrder, Instance, Slot, State};
 use muster_domain::job::{Job, JobStatus, fold};
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::cooldown::Cooldown;
@@ -296,7 +296,7 @@ fn a_machine_whose_end_is_ordered_meanwhile_gets_no_configuration() {
             if call == at {
                 let stored = bench.change(|world| Stored::clone(&world.tables.instances[&name]));
                 is_configured = Some(stored.runner.id.is_some());
-                let order = Order {
+                let order = DeleteOrder {
                     at: door.now(),
                     by: "ada".to_owned(),
                     reason: "a test".to_owned(),

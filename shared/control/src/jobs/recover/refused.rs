@@ -1,7 +1,7 @@
 //! Checks with a cheap call whether entities that denied us access still do.
 
 use muster_domain::ids::Entity;
-use muster_domain::launch::record::trouble::{Asked, Trouble, TroubleScope, question_due};
+use muster_domain::launch::record::trouble::{RequestKind, Trouble, TroubleScope, question_due};
 use muster_domain::time::Time;
 
 use super::{Recover, somewhere};
@@ -48,8 +48,14 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             }
             let registrar = Registrar { entity: entity.clone(), installation: None };
             let answer = self.context.github.runner_named(&registrar, NOBODY).await;
-            note_answer(self.context.table, &entity, Asked::Other, answer.as_ref().err(), now)
-                .await?;
+            note_answer(
+                self.context.table,
+                &entity,
+                RequestKind::Other,
+                answer.as_ref().err(),
+                now,
+            )
+            .await?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_domain::ids::PoolName;
 use muster_domain::job::run::{self, Judgement, RunLook};
 use muster_domain::job::{Job, JobEvent, JobStatus};
-use muster_domain::launch::record::trouble::Asked;
+use muster_domain::launch::record::trouble::RequestKind;
 use muster_domain::provider::ProviderError;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
@@ -50,7 +50,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             note_answer(
                 self.context.table,
                 &registrar.entity,
-                Asked::Other,
+                RequestKind::Other,
                 answer.as_ref().err(),
                 now,
             )

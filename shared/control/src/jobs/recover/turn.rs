@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use muster_domain::ids::{Entity, InstallationId};
-use muster_domain::inquiry::{Inquiries, Place, Step, Turn};
-use muster_domain::launch::record::trouble::{Asked, Trouble, TroubleScope};
+use muster_domain::inquiry::{Inquiries, InquiryStep, ListPosition, Turn};
+use muster_domain::launch::record::trouble::{RequestKind, Trouble, TroubleScope};
 use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
 
@@ -35,11 +35,11 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         let before = super::limited(troubles, now);
         match turn.step(now) {
             _ if self.is_out_of_time() => Ok(()),
-            Step::Wait => Ok(()),
+            InquiryStep::Wait => Ok(()),
             // This sweep just hit a rate limit, which may include the listing.
-            Step::List(_) if limited.len() > before.len() => Ok(()),
-            Step::List(place) => self.list_repositories(&turn, place, now).await,
-            Step::Query => {
+            InquiryStep::List(_) if limited.len() > before.len() => Ok(()),
+            InquiryStep::List(place) => self.list_repositories(&turn, place, now).await,
+            InquiryStep::Query => {
                 let (mut next, skipped) = (turn.clone(), skipped(troubles, limited));
                 let one = next.take(|repository| !skipped.contains(&account(repository)));
                 // The turn is recorded before the query: a repository whose query never returns
@@ -56,7 +56,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     async fn list_repositories(
         &self,
         turn: &Turn,
-        place: Option<Place>,
+        place: Option<ListPosition>,
         now: Time,
     ) -> Result<(), PassError> {
         let is_overdue = turn.is_listing_overdue(now);
@@ -117,7 +117,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
                 // says nothing about runners.
                 if matches!(trouble, ProviderError::RateLimited(_)) {
                     let table = self.context.table;
-                    note_answer(table, repository, Asked::Other, Some(&trouble), now).await?;
+                    note_answer(table, repository, RequestKind::Other, Some(&trouble), now).await?;
                 }
                 Ok(())
             }

@@ -3,7 +3,7 @@
 use muster_domain::ids::Entity;
 use muster_domain::instance::Instance;
 use muster_domain::job::{Job, JobStatus};
-use muster_domain::launch::record::trouble::Asked;
+use muster_domain::launch::record::trouble::RequestKind;
 use muster_domain::lifecycle::Need;
 use muster_domain::lifecycle::surplus::is_surplus;
 use muster_domain::observation::{Look, Observation, RunnerSeen};
@@ -131,7 +131,7 @@ impl<P: Ports> Reap<'_, P> {
         trouble: Option<&ProviderError>,
         now: Time,
     ) -> Result<(), PassError> {
-        note_answer(self.context.table, entity, Asked::Other, trouble, now).await
+        note_answer(self.context.table, entity, RequestKind::Other, trouble, now).await
     }
 }
 

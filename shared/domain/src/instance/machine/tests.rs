@@ -1,7 +1,9 @@
 //! What each call of slots, marks and orders leaves in the record.
 
 use crate::ec2::ErrorClass;
-use crate::instance::{DeleteMark, DeleteReason, Instance, LAUNCH_ATTEMPTS, Order, State, Waiting};
+use crate::instance::{
+    DeleteMark, DeleteOrder, DeleteReason, Instance, LAUNCH_ATTEMPTS, State, Waiting,
+};
 use crate::testkit::{
     CLAIMED, Story, With, active, at, booting, creating, error, exited, fault, forced, idle,
     machine, plain, refusal, retrying, slot, timings,
@@ -160,9 +162,10 @@ fn an_order_moves_every_live_state_on_its_way_out() {
 
 #[test]
 fn orders_gain_flags_and_never_lose_one() {
-    let kill = |at| Order { kill_running_job: true, by: "eve".to_owned(), ..plain(at) };
-    let bypass = |at| Order { bypass_github_unauthorized: true, by: "bob".to_owned(), ..plain(at) };
-    let by_eve = |at| Order { by: "eve".to_owned(), ..forced(at) };
+    let kill = |at| DeleteOrder { kill_running_job: true, by: "eve".to_owned(), ..plain(at) };
+    let bypass =
+        |at| DeleteOrder { bypass_github_unauthorized: true, by: "bob".to_owned(), ..plain(at) };
+    let by_eve = |at| DeleteOrder { by: "eve".to_owned(), ..forced(at) };
     // Columns: first and second order; force, bypass, kill; whose name and time the result has.
     let rows = [
         (plain(1), plain(2), (false, false, false), ("ada", 1)),

@@ -10,7 +10,7 @@ mod record;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::github::{Asked, blames_group, question_due};
+pub use self::github::{RequestKind, blames_group, question_due};
 use crate::app::is_before_github;
 use crate::backoff;
 use crate::ids::{Entity, InstanceName, PoolName};
@@ -108,7 +108,7 @@ pub struct Trouble {
 
 /// What a pool's live instances show about its trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum TroubleStatus {
     /// A machine has run a job or its runner listens: the trouble has ended.
     Over,
     /// The maximum number of machines that may be launched.
@@ -209,11 +209,11 @@ impl Trouble {
 
     /// Returns what may be launched now. `live`: the pool's live instances, if it concerns a pool.
     #[must_use]
-    pub fn finding(&self, live: &[impl AsRef<Instance>], now: Time) -> Finding {
+    pub fn finding(&self, live: &[impl AsRef<Instance>], now: Time) -> TroubleStatus {
         let live = || live.iter().map(AsRef::as_ref);
         let is_pools = matches!(self.scope, TroubleScope::Pool(_));
         if is_pools && live().any(|one| self.is_ended_by(one, now)) {
-            return Finding::Over;
+            return TroubleStatus::Over;
         }
         // A slot that waits for its next attempt may itself be the next probe.
         let finds_out = |one: &Instance| {
@@ -224,7 +224,7 @@ impl Trouble {
         };
         let is_out = is_pools && live().any(finds_out);
         let most = if self.fixed_at.is_some() { MAY_FAIL } else { 1 };
-        Finding::Most(if self.by_machine && now >= self.until && !is_out { most } else { 0 })
+        TroubleStatus::Most(if self.by_machine && now >= self.until && !is_out { most } else { 0 })
     }
 
     /// Returns when to check again.

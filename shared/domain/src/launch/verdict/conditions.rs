@@ -8,7 +8,7 @@ use crate::ids::{Entity, JobKey};
 use crate::instance::Instance;
 use crate::job::Job;
 use crate::launch::record::Cooldowns;
-use crate::launch::record::trouble::{Finding, Trouble, TroubleScope};
+use crate::launch::record::trouble::{Trouble, TroubleScope, TroubleStatus};
 use crate::pool::Pool;
 use crate::pool::limits::Headroom;
 use crate::switches::Switches;
@@ -67,9 +67,9 @@ impl Conditions {
         self.is_over = false;
         for trouble in self.cooldowns.troubles_of(pool) {
             match trouble.finding(live, now) {
-                Finding::Over => self.is_over = true,
-                Finding::Most(_) if is_past_limit(trouble, now) => {}
-                Finding::Most(most) => self.troubles.push((trouble.clone(), most)),
+                TroubleStatus::Over => self.is_over = true,
+                TroubleStatus::Most(_) if is_past_limit(trouble, now) => {}
+                TroubleStatus::Most(most) => self.troubles.push((trouble.clone(), most)),
             }
         }
         self.taken = taken::judge(demand, free, now);

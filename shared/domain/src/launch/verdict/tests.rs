@@ -13,7 +13,7 @@ use crate::job::{Job, PassedOver};
 use crate::launch::plan::{Plan, plan, tests as plans};
 use crate::launch::record::Cooldowns;
 use crate::launch::record::cooldown::Cooldown;
-use crate::launch::record::trouble::Asked;
+use crate::launch::record::trouble::RequestKind;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits};
 use crate::provider::ProviderError;
@@ -161,7 +161,7 @@ pub(super) fn refuse(all: &mut Scene, closed: CooldownScope) {
 }
 
 /// GitHub refuses `acme` since this time.
-pub(super) fn distrust(all: &mut Scene, asked: Asked, code: &str, since: u32) {
+pub(super) fn distrust(all: &mut Scene, asked: RequestKind, code: &str, since: u32) {
     let refused = ProviderError::Unauthorized(fault(code));
     let known = all.conditions.cooldowns.after_answer(&acme(), asked, Some(&refused), at(since));
     all.conditions.cooldowns = known.expect("a trouble");
@@ -187,7 +187,7 @@ pub(super) fn put(all: &mut Scene, brake: Brake) {
         Brake::Taken => take(all),
         Brake::Maximum => all.conditions.live = all.pool.max,
         Brake::Limit => limit(all, Some(0), &[]),
-        Brake::Trouble => distrust(all, Asked::Other, "401", 900),
+        Brake::Trouble => distrust(all, RequestKind::Other, "401", 900),
         Brake::Withheld => withhold(all),
         Brake::Refusal => refuse(all, CooldownScope::Calls),
     }

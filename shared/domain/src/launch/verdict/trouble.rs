@@ -25,7 +25,7 @@ mod tests {
     use super::BlockScope::{self, Entity, Pool};
     use super::Brake;
     use crate::launch::record::Cooldowns;
-    use crate::launch::record::trouble::Asked::{Other, Registration};
+    use crate::launch::record::trouble::RequestKind::{Other, Registration};
     use crate::provider::ProviderError;
     use crate::testkit::{With as _, at, booting, fault, slot};
 

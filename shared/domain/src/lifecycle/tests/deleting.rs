@@ -4,7 +4,7 @@
 use super::{check, ends, hint, nothing, sees, told};
 use crate::audit::AuditKind;
 use crate::ec2::ErrorClass;
-use crate::instance::{Instance, Order, State};
+use crate::instance::{DeleteOrder, Instance, State};
 use crate::lifecycle::{Record, Step, decide};
 use crate::observation::{Look, Machine, Observation, Termination};
 use crate::testkit::{
@@ -50,7 +50,8 @@ fn a_job_that_became_known_too_late_is_waited_for_all_the_same() {
     let heard =
         |instance: Instance| instance.with(|i| assert!(i.github_started(CLAIMED, at(710)), "news"));
     let bypassed = || idle().ordered(forced(700)).deleting(700);
-    let killing = idle().ordered(Order { kill_running_job: true, ..forced(700) }).deleting(700);
+    let killing =
+        idle().ordered(DeleteOrder { kill_running_job: true, ..forced(700) }).deleting(700);
     let again = "due 940, terminate";
     check(vec![
         ("under the lease", heard(bypassed()), nothing(), 819, "rest until 820"),

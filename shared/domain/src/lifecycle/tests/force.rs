@@ -1,7 +1,7 @@
 //! Force, the bypass and the order to kill: which checks each skips, and which none of them skips.
 
 use super::{answers, check, nothing, sees, sees_runner};
-use crate::instance::{DeleteReason, Instance, Order, Waiting};
+use crate::instance::{DeleteOrder, DeleteReason, Instance, Waiting};
 use crate::observation::{Deregistration, Look, Machine, Observation, RunnerSeen};
 use crate::provider::ProviderError;
 use crate::testkit::{
@@ -11,12 +11,12 @@ use crate::testkit::{
 
 const GO: &str = "to deleting, due 820, terminate";
 
-fn bypass(second: u32) -> Order {
-    Order { bypass_github_unauthorized: true, ..plain(second) }
+fn bypass(second: u32) -> DeleteOrder {
+    DeleteOrder { bypass_github_unauthorized: true, ..plain(second) }
 }
 
-fn kill(second: u32) -> Order {
-    Order { kill_running_job: true, ..plain(second) }
+fn kill(second: u32) -> DeleteOrder {
+    DeleteOrder { kill_running_job: true, ..plain(second) }
 }
 
 fn refused(trouble: ProviderError) -> Observation {
@@ -96,7 +96,7 @@ fn force_skips_the_evidence_but_never_a_busy_runner() {
 fn force_does_not_pass_a_silent_github() {
     let hooked = || idle().ordered(forced(700));
     let long_silent = later(hooked(), Waiting::GithubUnavailable, 40_000);
-    let kills = Order { kill_running_job: true, ..forced(700) };
+    let kills = DeleteOrder { kill_running_job: true, ..forced(700) };
     check(vec![
         (
             "502 at first",
@@ -150,7 +150,7 @@ fn the_bypass_passes_a_refusal_of_our_credentials_and_nothing_else() {
     let go = "to deleting, error 401, due 820, terminate";
     let asks = |trouble| Observation { runner: Look::Failed(trouble), ..nothing() };
     let after_its_job = || completed().ordered(bypass(700));
-    let forced_too = Order { force: true, ..bypass(700) };
+    let forced_too = DeleteOrder { force: true, ..bypass(700) };
     check(vec![
         ("401 to the DELETE", gated(), refused(unauthorized()), 700, go),
         ("401 to the first read", after_its_job(), asks(unauthorized()), 700, go),

@@ -6,7 +6,7 @@ use super::passes::pass;
 use super::worlds::world;
 use crate::ec2::ErrorClass;
 use crate::ids::JobKey;
-use crate::instance::{DeleteReason, Instance, Order};
+use crate::instance::{DeleteOrder, DeleteReason, Instance};
 use crate::observation::Observation;
 use crate::testkit::{
     RUNNER, Story, active, active_by_github, asking, at, boot_failed, booting, completed, creating,
@@ -139,7 +139,7 @@ fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
         Happening::Mark if live => instance.set_mark(DeleteReason::Ordered, *now),
         Happening::SpotNotice if live => instance.spot_notice(*now),
         Happening::Order { force, bypass, kill } => {
-            let order = Order {
+            let order = DeleteOrder {
                 at: *now,
                 force: *force,
                 bypass_github_unauthorized: *bypass,

@@ -9,8 +9,8 @@ use crate::ec2::Arch;
 use crate::ids::{Entity, EntityKind};
 use crate::pool::{Image, OwnTemplate};
 use crate::pool_file::{
-    Answers, EntityId, FoundImage, FoundPlacement, FoundTemplate, Group, ImageFilter,
-    NamedTemplate, Question, ReadPoolFile, UnreadPoolFile, read, written,
+    Answers, EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate,
+    Question, ReadPoolFile, RunnerGroup, UnreadPoolFile, read, written,
 };
 
 fn entity(text: &str) -> Entity {
@@ -59,7 +59,7 @@ fn found(version: u64, is_ours: bool, role: Option<&str>) -> Option<FoundTemplat
 
 /// The answers of GitHub and EC2 in these tests.
 fn answers() -> Answers {
-    let group = |id, name: &str| Group::new(id, name);
+    let group = |id, name: &str| RunnerGroup::new(id, name);
     let image = |id: &str| {
         Some(FoundImage { id: id.to_owned(), name: "acme-runner-2026-11-01".to_owned() })
     };

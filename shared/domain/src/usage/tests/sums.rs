@@ -10,8 +10,9 @@ use crate::ec2::{Make, Market};
 use crate::testkit::{CLAIMED, With, at, booting, exited, idle, searched};
 use crate::time::{Seconds, Time};
 use crate::usage::{
-    By, Costs, Date, Day, Fold, History, Kind, Learned, Line, MOST_BYTES, MOST_TYPES, OwnPrices,
-    PartOfDay, Parts, Price, PriceQuery, PriceSource, PricedBy, Prices, Sum, Waits, WaitsFor,
+    By, Costs, Date, Day, Fold, History, Learned, Line, MOST_BYTES, MOST_TYPES, OwnPrices,
+    PartOfDay, Parts, Price, PriceQuery, PriceSource, PricedBy, Prices, Sum, UsageKind, Waits,
+    WaitsFor,
 };
 
 fn make(kind: &str, market: Market) -> Make {
@@ -345,7 +346,7 @@ fn a_wait_is_told_by_what_it_was_for() {
         let mut other = all.clone();
         other.t.started = started;
         assert_eq!(other.wait().map(|(whole, _)| whole), wait, "{started:?}");
-        other.kind = Kind::Job;
+        other.kind = UsageKind::Job;
         assert_eq!(other.wait(), None, "a job without our machine");
     }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::instance::Instance;
 use crate::job::Job;
 use crate::launch::record::Cooldowns;
-use crate::launch::record::trouble::Asked;
+use crate::launch::record::trouble::RequestKind;
 use crate::launch::verdict::Brake;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits, Scope};
@@ -117,7 +117,7 @@ fn a_pool_in_trouble_launches_what_finds_out_and_no_more() {
     let acme = own.entity.clone().expect("an owner");
     let planned = |since, jobs: Vec<Job>| {
         let known = Cooldowns::default();
-        let known = known.after_answer(&acme, Asked::Registration, Some(&refused), at(since));
+        let known = known.after_answer(&acme, RequestKind::Registration, Some(&refused), at(since));
         let plan = plan(view(&own, &timings, jobs).with(|view| {
             view.conditions.cooldowns = known.expect("a trouble");
             let none: [Job; 0] = [];
@@ -249,7 +249,7 @@ fn a_canary_is_one_machine_beside_the_min_idle() {
     let troubled = view(&own, &timings, vec![]).with(|view| {
         let known = Cooldowns::default().after_answer(
             own.entity.as_ref().expect("one"),
-            Asked::Registration,
+            RequestKind::Registration,
             Some(&refused),
             at(880),
         );

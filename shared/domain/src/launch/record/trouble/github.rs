@@ -21,7 +21,7 @@ const MAX_REASON: usize = 300;
 
 /// The kind of request to GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestKind {
     /// A runner registration.
     Registration,
     /// Any other request.
@@ -94,7 +94,7 @@ impl Cooldowns {
     pub fn after_answer(
         &self,
         entity: &Entity,
-        asked: Asked,
+        asked: RequestKind,
         trouble: Option<&ProviderError>,
         now: Time,
     ) -> Option<Self> {
@@ -106,12 +106,16 @@ impl Cooldowns {
             None => self.without(|one| {
                 one.concerns(entity)
                     && match &one.scope {
-                        TroubleScope::Entity(_) => asked == Asked::Registration || !one.by_machine,
+                        TroubleScope::Entity(_) => {
+                            asked == RequestKind::Registration || !one.by_machine
+                        }
                         // A secondary limit applies only to registrations: no other response shows
                         // that it is over.
                         // Source:
                         // docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
-                        TroubleScope::Limit(_) => asked == Asked::Registration || now >= one.until,
+                        TroubleScope::Limit(_) => {
+                            asked == RequestKind::Registration || now >= one.until
+                        }
                         TroubleScope::Pool(_) | TroubleScope::PoolOfEntity(..) => false,
                     }
             }),
@@ -152,14 +156,14 @@ impl Cooldowns {
     fn refused(
         &self,
         entity: &Entity,
-        asked: Asked,
+        asked: RequestKind,
         fault: &ErrorDetail,
         now: Time,
     ) -> Option<Self> {
         let scope = TroubleScope::Entity(entity.lower_case());
         let known = self.known(&scope);
         // 401 concerns the credentials, regardless of the request.
-        let is_forbidden = asked == Asked::Registration && fault.code == "403";
+        let is_forbidden = asked == RequestKind::Registration && fault.code == "403";
         let by_machine = known.is_none_or(|known| known.by_machine) && is_forbidden;
         let next = match known {
             Some(known) => Trouble { by_machine, reason: reason(fault), ..known.clone() },

@@ -97,8 +97,8 @@ fn one_at_a_time_finds_out_and_one_that_serves_ends_it() {
     ];
     for (what, trouble, live, now, expected) in rows {
         let most = match trouble.finding(&live, at(now)) {
-            Finding::Over => None,
-            Finding::Most(most) => Some(most),
+            TroubleStatus::Over => None,
+            TroubleStatus::Most(most) => Some(most),
         };
         assert_eq!(most, expected, "{what}");
     }
@@ -120,25 +120,25 @@ fn a_fix_that_can_be_seen_ends_the_wait() {
     let most = |record: &Cooldowns, live: &[Instance], now| {
         record.trouble(&own).map(|one| one.finding(live, at(now)))
     };
-    assert_eq!(most(&record, &none, 60), Some(Finding::Most(0)));
+    assert_eq!(most(&record, &none, 60), Some(TroubleStatus::Most(0)));
     let other = record.opened(|of| of.is_some_and(|of| *of != own.name), at(60));
     assert_eq!(other, None, "another pool's fix");
     let fixed = record.opened(is_own, at(60)).expect("a fix");
-    assert_eq!(most(&fixed, &none, 60), Some(Finding::Most(3)));
+    assert_eq!(most(&fixed, &none, 60), Some(TroubleStatus::Most(3)));
     let probe = launched(4, 30);
-    assert_eq!(most(&fixed, &[probe.clone()], 60), Some(Finding::Most(3)), "it is of before");
+    assert_eq!(most(&fixed, &[probe.clone()], 60), Some(TroubleStatus::Most(3)), "it is of before");
     assert_eq!(fixed.after_failure(&probe, "dead".to_owned(), at(70)), None, "as it fails");
     let acme = "acme".parse().expect("an entity");
     let probed = fixed.probed(&own, &BTreeSet::from([&acme]), at(61)).expect("a probe");
-    assert_eq!(most(&probed, &[launched(5, 61)], 62), Some(Finding::Most(0)));
+    assert_eq!(most(&probed, &[launched(5, 61)], 62), Some(TroubleStatus::Most(0)));
     // One of the three works.
     let served = active().with(|one| one.created_at = at(61));
     assert!(probed.after_service(&served, at(100)).expect("the end").troubles.is_empty());
     // None works: the next one is launched when it would have been without the fix.
     let failed = probed.after_failure(&launched(5, 61), "dead".to_owned(), at(80));
     let again = failed.expect("a failure");
-    assert_eq!(most(&again, &none, 300), Some(Finding::Most(0)));
-    assert_eq!(most(&again, &none, 301), Some(Finding::Most(1)));
+    assert_eq!(most(&again, &none, 300), Some(TroubleStatus::Most(0)));
+    assert_eq!(most(&again, &none, 301), Some(TroubleStatus::Most(1)));
 }
 
 /// For every kind of trouble, what ends it: a fix of the pool, a fix of the stack, a response from
@@ -162,14 +162,15 @@ fn each_trouble_has_its_fixes() {
         Cooldowns::default().after_refused_configuration(&own, &acme, &said).expect("news")
     };
     let limit = ProviderError::RateLimited(at(900));
-    let limited = Cooldowns::default().after_answer(&acme, Asked::Other, Some(&limit), at(10));
+    let limited =
+        Cooldowns::default().after_answer(&acme, RequestKind::Other, Some(&limit), at(10));
     // Columns: the number of machines that may be launched at second 60, after a fix of the pool,
     // and after a fix of the stack (`None` if launches no longer wait); when GitHub is queried.
     let rows = [
         ("machines", machines, Some(3), Some(3), None),
         ("two machines, which may be chance", two, None, None, None),
-        ("credentials", answer(Asked::Other, "401"), Some(0), Some(0), Some(90)),
-        ("registrations", answer(Asked::Registration, "403"), Some(0), Some(3), Some(40)),
+        ("credentials", answer(RequestKind::Other, "401"), Some(0), Some(0), Some(90)),
+        ("registrations", answer(RequestKind::Registration, "403"), Some(0), Some(3), Some(40)),
         ("a configuration", wrong(), Some(3), Some(3), None),
         ("a limit", limited.expect("news"), Some(0), Some(0), None),
     ];
@@ -178,8 +179,8 @@ fn each_trouble_has_its_fixes() {
         let most = |known: &Cooldowns| {
             let first = known.troubles_of(&own).next()?;
             match first.finding(&none, at(60)) {
-                Finding::Most(most) => Some(most),
-                Finding::Over => None,
+                TroubleStatus::Most(most) => Some(most),
+                TroubleStatus::Over => None,
             }
         };
         let opened = |is_opened: &dyn Fn(Option<&PoolName>) -> bool| {
@@ -203,7 +204,8 @@ fn github_is_not_blamed_for_our_secret() {
         ("401", "GitHub has rejected the App's credentials for acme since "),
     ] {
         let refused = ProviderError::Unauthorized(fault(code));
-        let known = Cooldowns::default().after_answer(&acme, Asked::Other, Some(&refused), at(9));
+        let known =
+            Cooldowns::default().after_answer(&acme, RequestKind::Other, Some(&refused), at(9));
         let told = known.expect("a trouble").troubles[0].sentence();
         assert!(told.starts_with(begins), "{code}: {told}");
     }

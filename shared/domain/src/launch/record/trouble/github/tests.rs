@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Asked, question_due};
+use super::{RequestKind, question_due};
 use crate::ids::Entity;
 use crate::launch::record::Cooldowns;
 use crate::pool::Pool;
@@ -27,7 +27,7 @@ fn named(name: &str) -> Pool {
 }
 
 /// The kind of request, the error if it failed, and the time.
-type Answer = (Asked, Option<ProviderError>, u32);
+type Answer = (RequestKind, Option<ProviderError>, u32);
 
 fn after(known: &Cooldowns, answers: &[Answer]) -> Cooldowns {
     answers.iter().fold(known.clone(), |known, (asked, trouble, second)| {
@@ -46,7 +46,7 @@ fn times(known: &Cooldowns) -> Vec<(i64, i64)> {
 
 #[test]
 fn what_ends_a_refusal_is_an_answer_to_what_was_refused() {
-    use Asked::{Other, Registration};
+    use RequestKind::{Other, Registration};
     let rows: &[(&str, &[Answer], bool)] = &[
         ("credentials", &[(Registration, Some(refused("401")), 10), (Other, None, 30)], true),
         ("by a runner", &[(Other, Some(refused("401")), 10), (Registration, None, 30)], true),
@@ -91,7 +91,7 @@ fn what_ends_a_refusal_is_an_answer_to_what_was_refused() {
 
 #[test]
 fn a_refusal_lasts_since_its_first_and_a_limit_to_its_latest_end() {
-    use Asked::{Other, Registration};
+    use RequestKind::{Other, Registration};
     let again = [(Registration, Some(refused("401")), 10), (Other, Some(refused("401")), 20)];
     assert_eq!(times(&after(&well(), &again)), [(10, 130)]);
     let shorter = [(Other, Some(limit(100)), 10), (Other, Some(limit(50)), 20)];
@@ -114,7 +114,7 @@ fn a_wrong_configuration_is_one_pools_until_that_pool_gets_a_runner() {
     assert_eq!((waits(&known, &own), waits(&known, &other)), (1, 0));
     // Runners of a different pool prove nothing about this one, nor does any other response.
     assert_eq!(known.after_registration(&other, &acme()), None);
-    assert_eq!(known.after_answer(&acme(), Asked::Registration, None, at(20)), None);
+    assert_eq!(known.after_answer(&acme(), RequestKind::Registration, None, at(20)), None);
     let healed = known.after_registration(&own, &acme()).expect("the pool's own");
     assert_eq!(times(&healed), []);
     // A refusal of a changed pool is new.
@@ -128,7 +128,7 @@ fn a_wrong_configuration_is_one_pools_until_that_pool_gets_a_runner() {
 fn machines_find_out_less_and_less_often() {
     let (own, other) = (pool(), named("other"));
     let wrong = well().after_refused_configuration(&own, &acme(), &fault("422"));
-    let alone = [(Asked::Registration, Some(refused("403")), 0)];
+    let alone = [(RequestKind::Registration, Some(refused("403")), 0)];
     for mut known in [after(&well(), &alone), wrong.expect("a trouble")] {
         let mut waits = Vec::new();
         let mut now = at(0);
@@ -150,13 +150,13 @@ fn machines_find_out_less_and_less_often() {
     let wrong = well().after_refused_configuration(&own, &acme(), &fault("422"));
     assert!(!finds_out(&wrong.expect("a trouble"), &other));
     // GitHub is queried; no machine is needed.
-    let all = [(Asked::Registration, Some(refused("401")), 0)];
+    let all = [(RequestKind::Registration, Some(refused("401")), 0)];
     assert!(!finds_out(&after(&well(), &all), &own));
 }
 
 #[test]
 fn jobs_look_again_in_waits_as_long_as_the_refusal_has_lasted() {
-    let known = after(&well(), &[(Asked::Other, Some(refused("401")), 1000)]);
+    let known = after(&well(), &[(RequestKind::Other, Some(refused("401")), 1000)]);
     for (now, until) in [(1000, 1030), (1010, 1040), (1100, 1200), (1300, 1600), (9000, 9300)] {
         assert_eq!(known.troubles[0].look_again(at(now)), at(until), "at {now}");
     }
@@ -167,9 +167,9 @@ fn github_is_asked_again_in_waits_as_long_as_its_refusal_has_lasted() {
     let due = |known: &Cooldowns, last: Option<u32>| -> Option<Time> {
         question_due(known.troubles.iter(), last.map(at))
     };
-    let limited = after(&well(), &[(Asked::Other, Some(limit(100)), 10)]);
+    let limited = after(&well(), &[(RequestKind::Other, Some(limit(100)), 10)]);
     assert_eq!((due(&well(), None), due(&limited, None)), (None, None));
-    let known = after(&limited, &[(Asked::Other, Some(refused("401")), 100)]);
+    let known = after(&limited, &[(RequestKind::Other, Some(refused("401")), 100)]);
     let rows = [
         (None, 130),
         (Some(20), 130),
@@ -182,6 +182,6 @@ fn github_is_asked_again_in_waits_as_long_as_its_refusal_has_lasted() {
         assert_eq!(due(&known, last), Some(at(expected)), "asked at {last:?}");
     }
     let other = "other".parse().expect("an entity");
-    let both = known.after_answer(&other, Asked::Other, Some(&refused("401")), at(5000));
+    let both = known.after_answer(&other, RequestKind::Other, Some(&refused("401")), at(5000));
     assert_eq!(due(&both.expect("a trouble"), Some(4990)), Some(at(5030)), "the youngest");
 }
