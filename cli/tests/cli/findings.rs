@@ -58,6 +58,7 @@ impl Known {
             cooldowns: &self.cooldowns,
             orphans: &self.orphans,
             notices: None,
+            refused_prices: None,
         })
     }
 

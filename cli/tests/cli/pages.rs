@@ -74,6 +74,7 @@ pub(crate) fn with_findings(answer: Value) -> Value {
         cooldowns: told.cooldowns.as_deref().unwrap_or_default(),
         orphans: &told.orphans,
         notices: None,
+        refused_prices: None,
     });
     json!(told)
 }
