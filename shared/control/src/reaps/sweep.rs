@@ -175,8 +175,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
             // the passes fail.
             let overdue = due.items.iter().filter_map(|instance| instance.due_at());
             let overdue = overdue.filter(|due| is_overdue(*due, now)).map(|due| now.since(due).0);
-            report.oldest_pending_delete =
-                overdue.fold(report.oldest_pending_delete, |oldest, age| oldest.max(age));
+            report.oldest_pending_delete = overdue.fold(report.oldest_pending_delete, Ord::max);
             let slack = self.context.settings.timings.sweep_slack_seconds;
             let messages: Vec<ReapMessage> = due
                 .items
