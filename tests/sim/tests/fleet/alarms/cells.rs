@@ -45,29 +45,29 @@ const fn cell(function: Function, kind: &'static str, within: i64, begins: fn(&m
 const CELLS: [Cell; 29] = [
     cell(Function::Webhook, "no queue", 6, |world| world.lambda.full.push(Which::Jobs)),
     cell(Function::Webhook, "throttled", 6, |world| {
-        fails(world, Function::Webhook, Failing::Throttled)
+        fails(world, Function::Webhook, Failing::Throttled);
     }),
     cell(Function::Webhook, "no start", 6, |world| {
-        fails(world, Function::Webhook, Failing::NoStart)
+        fails(world, Function::Webhook, Failing::NoStart);
     }),
     cell(Function::Webhook, "time-out", 6, |world| {
-        fails(world, Function::Webhook, Failing::TimedOut)
+        fails(world, Function::Webhook, Failing::TimedOut);
     }),
     cell(Function::Webhook, "unread", 30, |world| world.github.script.fail_next = u32::MAX),
     cell(Function::ScaleUp, "no table", 3, |world| always(world, Fault::ReadFailed)),
     cell(Function::ScaleUp, "no table", 3, |world| always(world, Fault::CommitRefused)),
     cell(Function::ScaleUp, "no queue", 3, |world| world.lambda.full.push(Which::Launch)),
     cell(Function::ScaleUp, "no EC2 or GitHub", 10, |world| {
-        always(world, Fault::LaunchMisconfigured)
+        always(world, Fault::LaunchMisconfigured);
     }),
     cell(Function::ScaleUp, "throttled", 9, |world| {
-        fails(world, Function::ScaleUp, Failing::Throttled)
+        fails(world, Function::ScaleUp, Failing::Throttled);
     }),
     cell(Function::ScaleUp, "no start", 2, |world| {
-        fails(world, Function::ScaleUp, Failing::NoStart)
+        fails(world, Function::ScaleUp, Failing::NoStart);
     }),
     cell(Function::ScaleUp, "time-out", 3, |world| {
-        fails(world, Function::ScaleUp, Failing::TimedOut)
+        fails(world, Function::ScaleUp, Failing::TimedOut);
     }),
     cell(Function::ScaleUp, "poison", 2, unreadable_job),
     cell(Function::ScaleUp, "poison", 3, one_bad_event),
@@ -89,11 +89,11 @@ const CELLS: [Cell; 29] = [
         })
     },
     cell(Function::Reaper, "throttled", 7, |world| {
-        fails(world, Function::Reaper, Failing::Throttled)
+        fails(world, Function::Reaper, Failing::Throttled);
     }),
     cell(Function::Reaper, "no start", 4, |world| fails(world, Function::Reaper, Failing::NoStart)),
     cell(Function::Reaper, "time-out", 4, |world| {
-        fails(world, Function::Reaper, Failing::TimedOut)
+        fails(world, Function::Reaper, Failing::TimedOut);
     }),
     cell(Function::Reaper, "unread", 45, |world| {
         stay_up(world);
@@ -106,13 +106,13 @@ const CELLS: [Cell; 29] = [
         world.github.script.refuses.insert("acme".to_owned());
     }),
     cell(Function::RunnerApi, "throttled", 6, |world| {
-        fails(world, Function::RunnerApi, Failing::Throttled)
+        fails(world, Function::RunnerApi, Failing::Throttled);
     }),
     cell(Function::RunnerApi, "no start", 6, |world| {
-        fails(world, Function::RunnerApi, Failing::NoStart)
+        fails(world, Function::RunnerApi, Failing::NoStart);
     }),
     cell(Function::RunnerApi, "time-out", 6, |world| {
-        fails(world, Function::RunnerApi, Failing::TimedOut)
+        fails(world, Function::RunnerApi, Failing::TimedOut);
     }),
 ];
 
