@@ -44,17 +44,21 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         if is_overdue && !writes::take_turn(table, OVERDUE, now).await? {
             return Ok(());
         }
-        let first = match self.context.github.deliveries(None).await {
-            Ok(page) => Some(page.unwrap_or_default()),
+        let (first, limited_until) = match self.context.github.deliveries(None).await {
+            Ok(page) => (Some(page.unwrap_or_default()), None),
             Err(trouble) => {
                 self.failed_call("deliveries could not be listed", &trouble);
-                None
+                (None, limit(&trouble))
             }
         };
         let is_first = stored.is_none();
         let mut run = RedeliveryPass::new(self, stored, known, now);
         let done = match first {
             Some(first) => run.read(&first).await,
+            None if limited_until.is_some() => {
+                run.next.release(limited_until, now);
+                run.save().await
+            }
             // The first round starts at this time even if GitHub does not answer for long.
             None if is_first => run.save().await,
             None => Ok(()),
