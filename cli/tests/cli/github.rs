@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Stdio};
 
 use muster_cli::app::door::BrowserRequest;
+use muster_cli::ui::go::{self, Way};
+use muster_cli::ui::memory::Memory;
 use muster_cli::world::Visit;
 use serde_json::{Value, json};
 
@@ -307,6 +309,19 @@ fn a_token_goes_to_the_stacks_github_alone() {
         &["delete", "--reason", "because", "--yes"],
     ];
     for (address, app, usual_github, api) in rows {
+        let shown = app["app"]["html_url"].as_str().and_then(|url| url.split('/').nth(2));
+        let way = go::way(
+            &format!("{address}/{PATH}"),
+            &Memory::default(),
+            shown.unwrap_or(usual_github),
+        );
+        match (way, api) {
+            (Way::Ask(_, calls), Some(api)) => {
+                assert!(calls.iter().all(|call| call.starts_with(api)), "{address}: {calls:?}");
+            }
+            (Way::Wrong(_), None) => {}
+            (way, _) => panic!("the search field, {address}: {way:?}"),
+        }
         for command in commands {
             let address = format!("{address}/{PATH}");
             let line = [command, &[address.as_str()]].concat();

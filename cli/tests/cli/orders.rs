@@ -255,6 +255,46 @@ fn every_name_finds_its_job_or_instance() {
     );
 }
 
+/// Jobs that wait for a machine, a pool or an approval, and running ones, on the first and on the second page of their
+/// list: GitHub is not asked.
+#[test]
+fn a_job_of_any_list_is_found_by_its_address() {
+    let entry = |list: &str| {
+        let mut entry = recorded("jobs_in_part")[list][0].clone();
+        entry["job"] = json!("9/77");
+        entry
+    };
+    let page = |list: &str, entry: Option<Value>, next: Option<&str>| {
+        let mut answer = match list {
+            "instances" => json!({ "ok": true, "instances": [], "unreadable": [] }),
+            _ => json!({ "ok": true, "jobs": [], "unserved": [], "waiting_for_approval": [] }),
+        };
+        answer["more"] = json!(next.is_some());
+        answer["next"] = json!(next);
+        answer[list] = json!(entry.into_iter().collect::<Vec<_>>());
+        answer
+    };
+    let mut running = recorded("list")["instances"][0].clone();
+    running["claim"] = json!("9/77");
+    for (list, entry) in [
+        ("jobs", entry("jobs")),
+        ("unserved", entry("unserved")),
+        ("waiting_for_approval", entry("waiting_for_approval")),
+        ("instances", running),
+    ] {
+        for is_second in [false, true] {
+            let mut answers = Vec::new();
+            answers.extend((list == "instances").then(|| page("jobs", None, None)));
+            answers.extend(is_second.then(|| page(list, None, Some("2"))));
+            answers.extend([page(list, Some(entry.clone()), None), recorded("explain_job")]);
+            let told = Fake::of(answers)
+                .run(&["explain", "https://github.com/acme/web/actions/runs/9/job/77"]);
+            let is_asked = told.contains(r#""job":"9/77""#) && told.contains("exit 0");
+            assert!(is_asked, "{list}, second page: {is_second}: {told}");
+        }
+    }
+}
+
 /// GitHub returns a hundred jobs per page.
 #[test]
 fn a_run_has_all_its_jobs() {
