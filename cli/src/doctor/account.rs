@@ -190,6 +190,13 @@ fn vcpus(instance_type: &str) -> Option<u32> {
     }
 }
 
+/// Returns what will keep a new stack's first pool from launching Spot machines. The free plan can start one of its types.
+#[must_use]
+pub fn of_new_stack(account: &AccountFacts, stack: &str) -> Vec<Finding> {
+    let is_missing = account.spot_role.as_ref().is_ok_and(|is_there| !is_there);
+    spot_role(!is_missing, &[Pool::built_in(stack, Vec::new(), 1)])
+}
+
 fn spot_role(is_there: bool, pools: &[Pool]) -> Vec<Finding> {
     let wants = |pool: &Pool| !pool.is_removed() && pool.market != MarketPolicy::OnDemand;
     if is_there || !pools.iter().any(wants) {
@@ -254,6 +261,22 @@ mod tests {
                 assert!(warning.contains(part), "{name}: {warning}");
                 assert!(warning.contains("https://eu-west-1.console"), "{name}: {warning}");
             }
+        }
+    }
+
+    #[test]
+    fn setup_names_the_missing_spot_role() {
+        let unknown = || Unknown::NoAnswer(String::new());
+        for (spot_role, warnings) in [(Ok(true), 0), (Ok(false), 1), (Err(unknown()), 0)] {
+            let account = AccountFacts {
+                caller: Err(unknown()),
+                concurrency: Err(unknown()),
+                on_demand: Err(unknown()),
+                spot: Err(unknown()),
+                spot_role,
+                free_plan: Err(unknown()),
+            };
+            assert_eq!(of_new_stack(&account, "muster").len(), warnings, "{:?}", account.spot_role);
         }
     }
 

@@ -13,7 +13,7 @@ use super::doctor::account;
 use super::github::WHOSE;
 use super::stack::Release;
 use crate::args::{CreateAppArgs, OwnerArgs, ParameterArgs, SetupArgs, plain};
-use crate::doctor::account::suggested_max;
+use crate::doctor::account::{of_new_stack, suggested_max};
 use crate::doctor::facts::account::{AccountFacts, Concurrency};
 use crate::failure::Failure;
 use crate::setup::network::{Network, Networks};
@@ -101,6 +101,10 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         let (suggested, warning) = suggested_max(&account, &self.world.region());
         if let Some(warning) = warning {
             self.world.say(&warning);
+        }
+        for finding in of_new_stack(&account, stack) {
+            let fix = finding.fix.map(|fix| format!(" → {fix}")).unwrap_or_default();
+            self.world.say(&format!("! {}{fix}", finding.message));
         }
         if asks && max.is_none() {
             max = Some(self.how_many("Maximum number of machines, of two vCPUs each", suggested)?);

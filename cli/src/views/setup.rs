@@ -31,6 +31,10 @@ pub fn first_job(
         "Watch it:                      ".into(),
         Text::new("muster watch", TextStyle::Strong),
     ]);
+    page.line([
+        "Try a machine without a job:   ".into(),
+        Text::new("muster doctor --canary", TextStyle::Strong),
+    ]);
     // If it is unknown whether jobs are queued, show how to import them.
     let unknown = "OWNER/REPO".to_owned();
     let is_known =
