@@ -27,7 +27,7 @@ use crate::words::{read_pause, read_span};
 
 /// Operate a Muster stack, which runs each GitHub Actions job on an EC2 machine that it launches for that job.
 ///
-/// An instance is Muster's record of one machine. Where a command takes a NAME, any of these works: an instance name, an
+/// An instance is Muster's record of one EC2 machine. Where a command takes a NAME, any of these works: an instance name, an
 /// EC2 instance ID, a runner name, or the URL of a job or run on GitHub.
 ///
 /// Output goes to stdout, everything else to stderr. When piped, tables are tab-separated.
@@ -64,13 +64,13 @@ pub struct GlobalArgs {
     /// AWS region [default: same as the AWS CLI]
     #[arg(long, global = true)]
     pub region: Option<String>,
-    /// Endpoint to use instead of AWS, for example of `make up` [default: same as the AWS CLI]
+    /// Endpoint for all AWS calls, for example an emulator's [default: same as the AWS CLI]
     #[arg(long, global = true, value_name = "URL")]
     pub endpoint_url: Option<String>,
-    /// Print the response of the stack as JSON
+    /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Colour the output; auto: on a terminal, unless `NO_COLOR` is set
+    /// When to use colours; `auto`: on a terminal, unless `NO_COLOR` is set
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub color: Color,
     /// Log each AWS request with its request ID
@@ -115,7 +115,7 @@ pub enum Command {
         #[arg(long)]
         state: Option<String>,
     },
-    /// Show one instance: history, next step, and who requested which action
+    /// Show one instance: its history, its next step, and its audit log
     Show {
         /// Any name of an instance or of its job
         name: String,
@@ -145,7 +145,7 @@ pub enum Command {
         #[arg(long)]
         pool: Option<PoolName>,
     },
-    /// Replay past jobs against a different pool file to compare cost and wait times
+    /// Compare costs and wait times of pool files on past jobs, without launching anything
     ///
     /// Replays the current pool file first and compares it with what happened, which shows the error of the model. Uses
     /// the boot times, prices and interruptions of the same days. Does not model EC2's refusals or GitHub's rate limits.
@@ -165,9 +165,9 @@ pub enum Command {
     Ui(UiArgs),
     /// Write a self-contained HTML report: needs attention, waits and costs
     Report(ReportArgs),
-    /// Show the functions' logs; with --machine, the log that a machine uploaded before it ended
+    /// Show the logs of the stack's Lambda functions; with --machine, a machine's last uploaded log
     Logs(LogsArgs),
-    /// Open a shell on a machine through AWS Session Manager (needs the stack parameter Sessions=yes)
+    /// Open a shell on a machine through AWS Session Manager (needs `muster upgrade --sessions yes`)
     Connect {
         /// Any name of an instance or of its job
         name: String,
@@ -187,7 +187,7 @@ pub enum Command {
     },
     /// List, inspect or redrive messages in the dead-letter queues
     DeadLetters(DeadLettersArgs),
-    /// Show who deleted, forced, refused, paused or applied what, newest first
+    /// Show the audit log: who deleted, paused, resumed or applied what, and what was refused
     Audit {
         /// Show only entries about this instance or machine, about `switches`, or about `pools`
         name: Option<String>,

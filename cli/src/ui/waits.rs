@@ -49,7 +49,7 @@ pub(super) fn of_a_day(told: &WaitsList, now: Time) -> Markup {
         section aria-labelledby="waits" {
             h2 #waits { "From queued to the first step, last 24 hours" }
             @if known.is_empty() {
-                p.quiet { "No waits recorded. A job counts when its machine has ended." }
+                p.quiet { "No waits yet. A wait is recorded when the machine of its job has ended." }
             } @else {
                 (bars("Waits by the hour: median and 95th percentile", &all, length))
                 ul.legend {

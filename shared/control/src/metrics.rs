@@ -62,8 +62,7 @@ impl Dimensions {
     strum::VariantArray,
 )]
 pub enum Metric {
-    /// Age of the oldest instance in `pending_delete`, `pending_force_delete` or `deleting`, or whose
-    /// reap pass is overdue.
+    /// Age of the oldest instance that is being deleted or whose reap pass is overdue.
     OldestPendingDeleteAgeSeconds,
     /// Age of the oldest queued job of a pool that has no runner yet.
     OldestQueuedJobAgeSeconds,
