@@ -64,9 +64,12 @@ impl Outcome {
             }
             Order::Hook(HookAction::Set | HookAction::Remove) => {
                 let github: ShownGithub = parsed("github", answer)?;
-                Self::Done(match views::github::hooked(&github) {
-                    (Some(true), url) => format!("GitHub sends events to {url}"),
-                    (_, other) => format!("The webhook: {other}"),
+                Self::Done(match (order, views::github::hooked(&github)) {
+                    (_, (Some(true), url)) => format!("GitHub sends events to {url}"),
+                    (Order::Hook(HookAction::Remove), (Some(false), _)) => {
+                        "GitHub no longer sends events to this stack".to_owned()
+                    }
+                    (_, (_, other)) => format!("The webhook: {other}"),
                 })
             }
             Order::Adopt { .. } => Self::Adopted(Box::new(parsed("jobs", answer)?)),
