@@ -17,7 +17,7 @@ use crate::words::count;
 
 /// The answers that tell what an order will do.
 #[derive(Clone, Debug)]
-pub enum OrderEffect {
+pub enum OrderPlan {
     /// A switch, which has no dry run.
     Switch(Box<Overview>),
     Delete(Box<ShownInstance>, DeleteDryRun),
@@ -29,7 +29,7 @@ pub enum OrderEffect {
     Adopt,
 }
 
-impl OrderEffect {
+impl OrderPlan {
     /// Reads the answers to the order's lookup and to its dry run.
     ///
     /// # Errors
@@ -55,15 +55,34 @@ impl OrderEffect {
         })
     }
 
-    /// Returns whether the order would have no effect. It is then not sent.
+    /// Returns whether there is nothing to order. It is then not sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self {
-            // The first file is applied even if it equals the stack's parameters.
-            Self::Pools(pools) => pools.diff.is_empty() && pools.pools_version > 0,
             Self::Redrive(queue) => queue.messages == 0,
-            Self::Hook(github) => github.app.is_none(),
-            Self::Switch(_) | Self::Delete(..) | Self::Canary(_) | Self::Adopt => false,
+            Self::Hook(_) => self.blocked().is_some(),
+            Self::Switch(_) | Self::Delete(..) | Self::Pools(_) | Self::Canary(_) | Self::Adopt => {
+                false
+            }
+        }
+    }
+
+    /// Returns whether the pools stay as they are. Such a file is applied without a confirmation: Muster takes it as a
+    /// fix, and retries what it had delayed.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        // The first file replaces the stack's parameters even if it equals them.
+        matches!(self, Self::Pools(pools) if pools.diff.is_empty() && pools.pools_version > 0)
+    }
+
+    /// Returns why an order cannot be given: without an App there is no webhook.
+    #[must_use]
+    pub fn blocked(&self) -> Option<String> {
+        let Self::Hook(github) = self else { return None };
+        match (&github.app, github.unknown.as_slice()) {
+            (Some(_), _) => None,
+            (None, []) => Some(format!("There is no GitHub App yet: {}.", views::github::WAYS)),
+            (None, unknown) => Some(unknown.join(" ")),
         }
     }
 
@@ -79,20 +98,20 @@ impl OrderEffect {
                 of_delete(&mut page, shown, would, *flags);
                 return page.into_text();
             }
-            (Self::Pools(pools), _) if self.is_empty() => {
-                vec![format!("No changes: version {} is identical.", pools.pools_version)]
-            }
+            (Self::Pools(pools), _) if self.is_unchanged() => vec![format!(
+                "No changes: version {} is identical. Launches that were delayed after failures are \
+                 retried now.",
+                pools.pools_version
+            )],
             (Self::Pools(pools), _) => return views::pools::changes(pools, screen),
             (Self::Redrive(queue), _) if self.is_empty() => vec![dead_letters::none(queue)],
             (Self::Redrive(queue), _) => vec![
                 format!("This redrives {} from {}.", queue.count(), queue.name()),
                 format!("They are {}. Messages that fail again return here later.", queue.what()),
             ],
-            (Self::Hook(github), _) if self.is_empty() => match github.unknown.as_slice() {
-                [] => vec![format!("There is no GitHub App yet: {}.", views::github::WAYS)],
-                unknown => unknown.to_vec(),
-            },
-            (Self::Hook(github), Order::Hook(hook)) => of_hook(*hook, github),
+            (Self::Hook(github), Order::Hook(hook)) => {
+                self.blocked().map_or_else(|| of_hook(*hook, github), |why| vec![why])
+            }
             (Self::Adopt, _) => vec![
                 "Imports jobs that are queued at GitHub: from before the webhook worked, or because \
                  GitHub never sent their event. Each is handled as if its event had just arrived."
@@ -115,17 +134,14 @@ impl OrderEffect {
     /// Returns the plan for programs.
     #[must_use]
     pub fn json(&self) -> Value {
-        let mut plan = match self {
+        with_version(match self {
             Self::Delete(_, would) => json!(would),
             Self::Pools(pools) => json!(pools),
             Self::Canary(canary) => json!(canary),
             Self::Redrive(queue) => queue.json(),
             Self::Hook(github) => json!(github),
             Self::Switch(_) | Self::Adopt => json!({}),
-        };
-        plan["version"] = json!(VERSION);
-        plan["ok"] = json!(true);
-        plan
+        })
     }
 
     /// Returns the plan as sentences without a layout.
@@ -134,6 +150,13 @@ impl OrderEffect {
         let page = self.page(order, Screen::PIPE);
         page.lines().map(|line| line.trim_start_matches("! ").to_owned()).collect()
     }
+}
+
+/// Adds what every answer for programs has.
+pub(crate) fn with_version(mut answer: Value) -> Value {
+    answer["version"] = json!(VERSION);
+    answer["ok"] = json!(true);
+    answer
 }
 
 fn of_hook(hook: HookAction, github: &ShownGithub) -> Vec<String> {

@@ -81,6 +81,7 @@ impl<W: Cloud> Session<'_, W> {
                 return Ok(done);
             }
             let calls = batch.taken();
+            debug_assert!(!calls.is_empty(), "a future waits for something else");
             let count = calls.len();
             let answers = self.world.aws(calls).await?;
             let of_credentials =

@@ -7,7 +7,7 @@ use super::{Session, pretty};
 use crate::args::{Attribution, DeadLettersArgs};
 use crate::failure::Failure;
 use crate::orders::Order;
-use crate::orders::plan::OrderEffect;
+use crate::orders::plan::OrderPlan;
 use crate::queues::{self, Services};
 use crate::views::dead_letters::{self, DeadLetterQueue};
 use crate::world::{Cloud, Console};
@@ -36,7 +36,7 @@ impl<W: Cloud + Console> Session<'_, W> {
             [] => Err(queues::none()),
             [one] if order.show => self.dead_letters_shown(one).await,
             [one] if order.redrive => {
-                let plan = OrderEffect::Redrive(one.clone());
+                let plan = OrderPlan::Redrive(one.clone());
                 let redrive = Order::Redrive { queue: one.queue };
                 self.ordered(&redrive, &Attribution::default(), order.yes, Some(plan)).await
             }

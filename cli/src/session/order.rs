@@ -1,7 +1,7 @@
 //! Carries out an order: shows its plan, asks for what is missing, sends it, and reports the outcome.
 
-use muster_api::VERSION;
 use muster_api::answers::ShownInstance;
+use muster_api::{GithubRequest, Request, To};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{Session, pretty};
 use crate::args::{Attribution, DeleteArgs, SwitchArgs};
 use crate::failure::{Failure, parsed};
 use crate::orders::outcome::Outcome;
-use crate::orders::plan::OrderEffect;
+use crate::orders::plan::{OrderPlan, with_version};
 use crate::orders::{DeleteFlags, Details, Lookup, Order, Reason, Risk, Switched};
 use crate::queues;
 use crate::world::{Cloud, Console};
@@ -38,7 +38,7 @@ impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn switch(
         &mut self,
         switch: &SwitchArgs,
-        to: muster_api::To,
+        to: To,
         length: Option<Seconds>,
     ) -> Result<String, Failure> {
         let read = |name: &String| {
@@ -57,15 +57,13 @@ impl<W: Cloud + Console> Session<'_, W> {
         order: &Order,
         by: Option<&str>,
         found: Option<Value>,
-    ) -> Result<OrderEffect, Failure> {
+    ) -> Result<OrderPlan, Failure> {
         let found = match (found, order.lookup()) {
             (Some(found), _) => Some(found),
             (None, None) => None,
-            (None, Some(Lookup::Overview)) => {
-                Some(self.answer(&json!({ "action": "overview" })).await?)
-            }
+            (None, Some(Lookup::Overview)) => Some(self.answer(&json!(Request::Overview)).await?),
             (None, Some(Lookup::Github)) => {
-                Some(self.answer(&json!({ "action": "github" })).await?)
+                Some(self.answer(&json!(Request::Github(GithubRequest::default()))).await?)
             }
             (None, Some(Lookup::Instance(name))) => Some(self.show_instance(name.as_str()).await?),
             (None, Some(Lookup::DeadLetters)) => {
@@ -77,7 +75,7 @@ impl<W: Cloud + Console> Session<'_, W> {
             Some(request) => Some(self.answer(&request).await?),
             None => None,
         };
-        OrderEffect::read(order, found, would)
+        OrderPlan::read(order, found, would)
     }
 
     /// Shows an order's plan, asks for its reason and its confirmation, and sends it. An order without an effect is not
@@ -87,7 +85,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         order: &Order,
         attribution: &Attribution,
         yes: bool,
-        plan: Option<OrderEffect>,
+        plan: Option<OrderPlan>,
     ) -> Result<String, Failure> {
         let plan = match (plan, order.risk()) {
             (None, Risk::Confirm | Risk::Type(_)) => {
@@ -96,17 +94,22 @@ impl<W: Cloud + Console> Session<'_, W> {
             (plan, _) => plan,
         };
         if let Some(plan) = &plan {
+            if let Some(why) = plan.blocked() {
+                return Err(Failure::Ended(why));
+            }
             if plan.is_empty() {
                 return Ok(self.shown_plan(order, plan));
             }
             self.world.show(plan.page(order, self.screen).trim_end());
         }
         let details = self.details(order, attribution, None)?;
-        self.confirmed(order, yes)?;
+        if !plan.as_ref().is_some_and(OrderPlan::is_unchanged) {
+            self.confirmed(order, yes)?;
+        }
         self.sent(order, &details, plan.as_ref()).await
     }
 
-    fn shown_plan(&self, order: &Order, plan: &OrderEffect) -> String {
+    fn shown_plan(&self, order: &Order, plan: &OrderPlan) -> String {
         if self.json { pretty(&plan.json()) } else { plan.page(order, self.screen) }
     }
 
@@ -145,18 +148,18 @@ impl<W: Cloud + Console> Session<'_, W> {
         &mut self,
         order: &Order,
         details: &Details,
-        plan: Option<&OrderEffect>,
+        plan: Option<&OrderPlan>,
     ) -> Result<String, Failure> {
         let answer = match (order.request(details), plan) {
-            (None, Some(OrderEffect::Redrive(queue))) => {
+            (None, Some(OrderPlan::Redrive(queue))) => {
                 queues::sent_back(self, queue).await?;
-                json!(queue)
+                with_version(json!(queue))
             }
             (Some(request), _) => self.answer(&request).await?,
             (None, _) => return Err(queues::none()),
         };
         if self.json {
-            return Ok(pretty(&with_version(answer)));
+            return Ok(pretty(&answer));
         }
         let now = self.world.now();
         match Outcome::read(order, answer, now)? {
@@ -164,11 +167,4 @@ impl<W: Cloud + Console> Session<'_, W> {
             outcome => Ok(outcome.page(now, self.screen)),
         }
     }
-}
-
-/// Adds what every answer to a program has.
-fn with_version(mut answer: Value) -> Value {
-    answer["version"] = json!(VERSION);
-    answer["ok"] = json!(true);
-    answer
 }

@@ -10,7 +10,7 @@ use super::{Session, pretty};
 use crate::args::{Attribution, PoolsCommand};
 use crate::failure::{Failure, parsed};
 use crate::orders::Order;
-use crate::orders::plan::OrderEffect;
+use crate::orders::plan::OrderPlan;
 use crate::views;
 use crate::words::count;
 use crate::world::{Cloud, Console, Workstation};
@@ -102,7 +102,7 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
             };
             let order = Order::Apply { file: text.clone() };
             let outcome = match self.plan(&order, attribution.by.as_deref(), None).await {
-                Ok(OrderEffect::Pools(told)) if told.pools_version != shown.pools_version => {
+                Ok(OrderPlan::Pools(told)) if told.pools_version != shown.pools_version => {
                     let version = told.pools_version;
                     let message = format!("Version {version} was applied in the meantime.");
                     Err(Failure::Usage(message))

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::frame::{About, still};
 use super::text::{Said, shown};
 use crate::failure::Failure;
-use crate::orders::plan::OrderEffect;
+use crate::orders::plan::OrderPlan;
 use crate::orders::{DeleteFlags, Details, HookAction, Order, Reason, Risk};
 use crate::words::read_pause;
 
@@ -67,7 +67,7 @@ const fn is_pause(order: &Order) -> bool {
 #[must_use]
 pub fn page(
     order: &Order,
-    plan: &Result<OrderEffect, Failure>,
+    plan: &Result<OrderPlan, Failure>,
     given: &ConfirmForm,
     wrong: Option<&str>,
     token: &str,

@@ -504,6 +504,9 @@ fn an_app_that_exists_is_connected_and_looked_after() {
                 vec!["github", "rotate", "--by", "mira"],
             ),
             (Fake::of([made()]), vec!["github", "rotate", "--by", "mira"]),
+            // Nothing is reported as done where there is no App.
+            (Fake::of([none()]), vec!["github", "rotate", "--yes", "--by", "mira"]),
+            (Fake::of([none()]), vec!["github", "hook", "remove", "--yes", "--by", "mira"]),
         ],
     );
 }

@@ -339,7 +339,10 @@ fn pools_change_after_a_look_and_a_yes() {
             ),
             (file(vec![dry.clone()], &["n"]), vec!["pools", "apply", "pools.yaml", "--by", "mira"]),
             (file(vec![dry.clone()], &[]), vec!["pools", "apply", "pools.yaml", "--by", "mira"]),
-            (file(vec![unchanged], &[]), vec!["pools", "apply", "pools.yaml", "--by", "mira"]),
+            (
+                file(vec![unchanged.clone(), unchanged], &[]),
+                vec!["pools", "apply", "pools.yaml", "--by", "mira"],
+            ),
             (
                 Fake::of([of_one.clone(), recorded("pools_restored")]),
                 vec!["pools", "restore", "1", "--yes", "--by", "mira"],

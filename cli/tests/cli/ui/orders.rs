@@ -1,7 +1,7 @@
 //! Orders: what the pages show before and after, and that the terminal does the same.
 
 use muster_cli::orders::outcome::Outcome;
-use muster_cli::orders::plan::OrderEffect;
+use muster_cli::orders::plan::OrderPlan;
 use muster_cli::orders::{Details, Order, Reason, Risk};
 use muster_cli::ui::confirm::{self, ConfirmForm};
 use muster_cli::ui::done::{self, OrderResult};
@@ -19,7 +19,7 @@ pub(crate) fn order(action: &str, fields: &str) -> Order {
     Order::read(action, &Fields::read(fields.as_bytes())).expect("an order")
 }
 
-pub(crate) fn plan(action: &str, fields: &str) -> OrderEffect {
+pub(crate) fn plan(action: &str, fields: &str) -> OrderPlan {
     let order = order(action, fields);
     let first = order.lookup().map(|lookup| answer(&lookup.question()));
     let would = match &order {
@@ -28,7 +28,7 @@ pub(crate) fn plan(action: &str, fields: &str) -> OrderEffect {
         Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
         Order::Canary { .. } => Some(recorded("canary_dry_run")),
     };
-    OrderEffect::read(&order, first, would).expect("a plan")
+    OrderPlan::read(&order, first, would).expect("a plan")
 }
 
 #[test]
@@ -179,6 +179,18 @@ fn a_pause_may_have_an_end_and_nothing_else_has_one() {
 
 fn filled() -> ConfirmForm {
     ConfirmForm { reason: "moving subnets".to_owned(), ..ConfirmForm::default() }
+}
+
+/// It writes the record of the pools again, follows renames, and retries delayed launches.
+#[test]
+fn an_unchanged_file_can_be_applied_again() {
+    for (action, fields) in [("apply", "file=pools%3A+%5B%5D"), ("restore", "version=1")] {
+        let order = order(action, fields);
+        let plan = OrderPlan::read(&order, None, Some(recorded("pools_unchanged")));
+        let plan = Ok(plan.expect("a plan"));
+        let page = confirm::page(&order, &plan, &ConfirmForm::default(), None, "0a", &about());
+        assert!(page.contains(&format!("action=\"/do/{action}\"")), "{page}");
+    }
 }
 
 /// An order in both places: the command, the form, the function's answers to the terminal, and the answer to the order.

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::Response;
 use muster_cli::failure::Failure;
 use muster_cli::orders::Order;
-use muster_cli::orders::plan::OrderEffect;
+use muster_cli::orders::plan::OrderPlan;
 use muster_cli::ui::assets::{self, Asset};
 use muster_cli::ui::confirm::{self, ConfirmForm};
 use muster_cli::ui::done::{self, OrderResult};
@@ -158,7 +158,7 @@ pub(super) async fn submit_order(ui: &Arc<Ui>, order: &Order, form: &Fields) -> 
 }
 
 /// Returns what an order would do, from its dry run.
-async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<OrderEffect, Failure> {
+async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<OrderPlan, Failure> {
     let found = match order.lookup() {
         Some(lookup) => Some(ui.find(&lookup.question()).await?),
         None => None,
@@ -167,7 +167,7 @@ async fn plan(ui: &Arc<Ui>, order: &Order) -> Result<OrderEffect, Failure> {
         Some(request) => Some(ui.ask(&request).await?),
         None => None,
     };
-    OrderEffect::read(order, found, would)
+    OrderPlan::read(order, found, would)
 }
 
 /// Gives the browser its cookie. No other page learns the address with the secret.
