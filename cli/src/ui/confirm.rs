@@ -76,7 +76,9 @@ pub fn page(
     let body = match plan {
         Err(failure) => html! {
             div.wrong role="alert" { p { (Said(&failure.sentence())) } }
-            p { a.button href=(order.shown_at().address()) { "Back" } }
+            // A pause must work in trouble, when the query for its effect fails.
+            @if order.risk() == Risk::None { (form(order, given, wrong, token)) }
+            @else { p { a.button href=(order.shown_at().address()) { "Back" } } }
         },
         Ok(plan) => html! {
             section.said aria-label="What it does" { @for sentence in plan.sentences(order) { p { (Said(&sentence)) } } }

@@ -1,5 +1,6 @@
 //! Orders: what the pages show before and after, and that the terminal does the same.
 
+use muster_cli::failure::Failure;
 use muster_cli::orders::outcome::Outcome;
 use muster_cli::orders::plan::OrderPlan;
 use muster_cli::orders::{Details, Order, Reason, Risk};
@@ -190,6 +191,21 @@ fn an_unchanged_file_can_be_applied_again() {
         let plan = Ok(plan.expect("a plan"));
         let page = confirm::page(&order, &plan, &ConfirmForm::default(), None, "0a", &about());
         assert!(page.contains(&format!("action=\"/do/{action}\"")), "{page}");
+    }
+}
+
+#[test]
+fn a_pause_needs_no_answer_about_its_effect() {
+    for (action, fields, is_offered) in [
+        ("pause", "what=launches", true),
+        ("resume", "what=gpu", true),
+        ("delete", "name=small-l0-0", false),
+        ("hook", "what=remove", false),
+    ] {
+        let order = order(action, fields);
+        let failed = Err(Failure::NoAnswer { function: "ci-admin".to_owned() });
+        let page = confirm::page(&order, &failed, &ConfirmForm::default(), None, "0a", &about());
+        assert_eq!(page.contains("method=\"post\""), is_offered, "{action}: {page}");
     }
 }
 
