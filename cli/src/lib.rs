@@ -5,6 +5,7 @@
 pub mod alarms;
 pub mod app;
 pub mod args;
+pub mod csv;
 pub mod display;
 pub mod doctor;
 pub mod failure;

@@ -1,11 +1,10 @@
 //! Lays out text for a screen: lines and tables, or tab-separated values for a pipe.
 
 use anstyle::{AnsiColor, Effects, Style};
-use comfy_table::{
-    Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
-};
+use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
 use crate::display::{clean, fitted, width};
+use crate::table::{Cell, Column, ColumnKind, Medium, Table, Text, TextStyle};
 
 /// The output's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,107 +20,20 @@ impl Screen {
     pub const PIPE: Self = Self { width: None, colour: false };
 }
 
-/// The style of a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TextStyle {
-    #[default]
-    Plain,
-    /// Headings.
-    Strong,
-    /// Less important text.
-    Dim,
-    Good,
-    Warning,
-    Bad,
-}
-
 impl TextStyle {
-    fn colour(self) -> Option<AnsiColor> {
-        match self {
+    fn style(self) -> Style {
+        let colour = match self {
             Self::Plain | Self::Strong | Self::Dim => None,
             Self::Good => Some(AnsiColor::Green),
             Self::Warning => Some(AnsiColor::Yellow),
             Self::Bad => Some(AnsiColor::Red),
-        }
-    }
-
-    fn style(self) -> Style {
+        };
         let effects = match self {
             Self::Strong => Effects::BOLD,
             Self::Dim => Effects::DIMMED,
             Self::Plain | Self::Good | Self::Warning | Self::Bad => Effects::new(),
         };
-        Style::new().fg_color(self.colour().map(Into::into)).effects(effects)
-    }
-}
-
-/// A text and its style. The text is made safe for a terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text {
-    text: String,
-    look: TextStyle,
-}
-
-impl Text {
-    #[must_use]
-    pub fn new(text: impl AsRef<str>, look: TextStyle) -> Self {
-        Self { text: clean(text.as_ref()), look }
-    }
-
-    /// Returns the text without its style.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Returns the placeholder for a missing value.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::new("–", TextStyle::Dim)
-    }
-}
-
-impl<T: AsRef<str>> From<T> for Text {
-    fn from(text: T) -> Self {
-        Self::new(text, TextStyle::Plain)
-    }
-}
-
-/// A column of a table.
-#[derive(Clone, Copy, Debug)]
-pub struct Column {
-    name: &'static str,
-    /// Never wrapped, because people copy it.
-    is_whole: bool,
-    /// Minimum width, so that no name in it is wrapped.
-    least: u16,
-    /// Shown only on screens of at least this width.
-    from: u16,
-}
-
-impl Column {
-    /// A column of text that wraps.
-    #[must_use]
-    pub const fn text(name: &'static str) -> Self {
-        Self { name, is_whole: false, least: 0, from: 0 }
-    }
-
-    /// A column of names or figures that never wraps.
-    #[must_use]
-    pub const fn whole(name: &'static str) -> Self {
-        Self { name, is_whole: true, least: 0, from: 0 }
-    }
-
-    /// Sets the minimum width.
-    #[must_use]
-    pub const fn at_least(self, least: u16) -> Self {
-        Self { least, ..self }
-    }
-
-    /// Shows the column only on screens of at least this width, and in pipes.
-    #[must_use]
-    pub const fn from(self, width: u16) -> Self {
-        Self { from: width, ..self }
+        Style::new().fg_color(colour.map(Into::into)).effects(effects)
     }
 }
 
@@ -173,12 +85,11 @@ impl TextPage {
     /// Adds a line that is cut off at the screen's width.
     pub fn cut(&mut self, parts: impl IntoIterator<Item = Text>) {
         let mut left = self.screen.width.map_or(usize::MAX, usize::from);
-        let fits = |mut part: Text| {
-            let fitting = fitted(&part.text, left).len();
-            let is_whole = fitting == part.text.len();
-            part.text.truncate(fitting);
-            left = if is_whole { left.saturating_sub(width(&part.text)) } else { 0 };
-            part
+        let fits = |part: Text| {
+            let fitting = fitted(part.text(), left);
+            let is_whole = fitting.len() == part.text().len();
+            left = if is_whole { left.saturating_sub(width(fitting)) } else { 0 };
+            Text::new(fitting, part.style())
         };
         let parts: Vec<Text> = parts.into_iter().map(fits).collect();
         self.line(parts);
@@ -196,49 +107,53 @@ impl TextPage {
         let rows: Vec<Vec<Text>> = rows.into_iter().map(|(mark, said)| vec![mark, said]).collect();
         if self.is_piped() {
             for row in rows {
-                let line: Vec<&str> = row.iter().map(|part| part.text.as_str()).collect();
+                let line: Vec<&str> = row.iter().map(Text::text).collect();
                 self.text.push_str(line.join(" ").trim());
                 self.text.push('\n');
             }
             return;
         }
-        self.columns(&[], rows, 1);
+        self.columns(&[], &rows, 1);
     }
 
     /// Adds a text, wrapped at words.
     pub fn wrapped(&mut self, text: Text) {
         match self.is_piped() {
             true => self.line([text]),
-            false => self.columns(&[], vec![vec![text]], 0),
+            false => self.columns(&[], &[vec![text]], 0),
         }
     }
 
     /// Adds a table. In a pipe, its header and rows are tab-separated.
-    pub fn table(&mut self, header: &[Column], rows: Vec<Vec<Text>>) {
-        let Some(width) = self.screen.width else {
-            let names: Vec<&str> = header.iter().map(|column| column.name).collect();
-            self.text.push_str(&names.join("\t"));
-            self.text.push('\n');
-            for row in rows {
-                let cells = row.iter().map(|cell| if cell.text == "–" { "" } else { &cell.text });
-                self.text.push_str(&cells.collect::<Vec<_>>().join("\t"));
-                self.text.push('\n');
-            }
+    pub fn table(&mut self, table: &Table) {
+        let width = self.screen.width.unwrap_or(u16::MAX);
+        let fits = |column: &Column| column.from <= width && column.medium != Medium::Browser;
+        let shown: Vec<usize> =
+            (0..table.columns.len()).filter(|index| fits(&table.columns[*index])).collect();
+        let header: Vec<Column> = shown.iter().map(|index| table.columns[*index]).collect();
+        let cell = |row: &Vec<Cell>, index: &usize| row.get(*index).map(|cell| cell.text.clone());
+        let rows = table.rows.iter();
+        let rows: Vec<Vec<Text>> =
+            rows.map(|row| shown.iter().filter_map(|index| cell(row, index)).collect()).collect();
+        if !self.is_piped() {
+            self.columns(&header, &rows, 2);
             return;
-        };
-        let fits = |index: &usize| header[*index].from <= width;
-        let shown: Vec<usize> = (0..header.len()).filter(fits).collect();
-        let header: Vec<Column> = shown.iter().map(|index| header[*index]).collect();
-        let of_row =
-            |row: Vec<Text>| shown.iter().filter_map(|index| row.get(*index).cloned()).collect();
-        self.columns(&header, rows.into_iter().map(of_row).collect(), 2);
+        }
+        let names: Vec<String> = header.iter().map(|column| column.title.to_uppercase()).collect();
+        self.text.push_str(&names.join("\t"));
+        self.text.push('\n');
+        for row in rows {
+            let cells = row.iter().map(|cell| if cell.is_none() { "" } else { cell.text() });
+            self.text.push_str(&cells.collect::<Vec<_>>().join("\t"));
+            self.text.push('\n');
+        }
     }
 
-    fn columns(&mut self, header: &[Column], rows: Vec<Vec<Text>>, between: u16) {
+    fn columns(&mut self, header: &[Column], rows: &[Vec<Text>], between: u16) {
         if rows.is_empty() {
             return;
         }
-        let mut table = Table::new();
+        let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(self.screen.width.unwrap_or(u16::MAX));
         if self.screen.colour {
@@ -247,18 +162,19 @@ impl TextPage {
             table.force_no_tty();
         }
         if !header.is_empty() {
+            let title = |column: &Column| comfy_table::Cell::new(column.title.to_uppercase());
             table.set_header(
-                header.iter().map(|column| Cell::new(column.name).add_attribute(Attribute::Bold)),
+                header.iter().map(|column| title(column).add_attribute(Attribute::Bold)),
             );
         }
         for row in rows {
-            table.add_row(row.into_iter().map(cell));
+            table.add_row(row.iter().map(cell));
         }
         for column in table.column_iter_mut() {
             column.set_padding((0, between));
         }
         for (column, told) in table.column_iter_mut().zip(header) {
-            if told.is_whole {
+            if told.kind != ColumnKind::Text {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             } else if told.least > 0 {
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(told.least)));
@@ -271,18 +187,18 @@ impl TextPage {
     }
 
     fn dressed(&self, part: &Text) -> String {
-        let style = part.look.style();
-        if self.screen.colour && part.look != TextStyle::Plain {
-            format!("{style}{}{style:#}", part.text)
+        let style = part.style().style();
+        if self.screen.colour && part.style() != TextStyle::Plain {
+            format!("{style}{}{style:#}", part.text())
         } else {
-            part.text.clone()
+            part.text().to_owned()
         }
     }
 }
 
-fn cell(text: Text) -> Cell {
-    let cell = Cell::new(text.text);
-    match text.look {
+fn cell(text: &Text) -> comfy_table::Cell {
+    let cell = comfy_table::Cell::new(text.text());
+    match text.style() {
         TextStyle::Plain => cell,
         TextStyle::Strong => cell.add_attribute(Attribute::Bold),
         TextStyle::Dim => cell.add_attribute(Attribute::Dim),

@@ -1,54 +1,273 @@
-//! Writes tables as CSV.
+//! Tables as data: columns and cells. `page` renders them for terminals and pipes, `ui::parts` for browsers.
 
+use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::time::Time;
+
+use crate::args::Dead;
 use crate::display::clean;
+use crate::words::clock;
 
-/// Comma-separated values (RFC 4180).
-#[derive(Clone, Debug, Default)]
-pub struct Csv {
-    text: String,
+/// The style of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextStyle {
+    #[default]
+    Plain,
+    /// Headings.
+    Strong,
+    /// Less important text.
+    Dim,
+    Good,
+    Warning,
+    Bad,
 }
 
-impl Csv {
+/// A text and its style.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    raw: String,
+    clean: String,
+    style: TextStyle,
+}
+
+impl Text {
     #[must_use]
-    pub fn new(header: &[&str]) -> Self {
-        let mut csv = Self::default();
-        csv.row(header);
-        csv
+    pub fn new(text: impl AsRef<str>, style: TextStyle) -> Self {
+        let raw = text.as_ref();
+        Self { raw: raw.to_owned(), clean: clean(raw), style }
     }
 
-    pub fn row(&mut self, cells: &[impl AsRef<str>]) {
-        let cells: Vec<String> = cells.iter().map(|cell| self::cell(cell.as_ref())).collect();
-        self.text.push_str(&cells.join(","));
-        self.text.push('\n');
+    /// Returns the text, safe for a terminal.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.clean
+    }
+
+    /// Returns the text with its hidden characters, for a renderer that marks them.
+    #[must_use]
+    pub(crate) fn raw(&self) -> &str {
+        &self.raw
     }
 
     #[must_use]
-    pub fn into_text(self) -> String {
-        self.text
+    pub const fn style(&self) -> TextStyle {
+        self.style
+    }
+
+    /// Returns the placeholder for a missing value.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new("–", TextStyle::Dim)
+    }
+
+    /// Formats a value; the placeholder if it is missing.
+    #[must_use]
+    pub fn known(value: Option<impl ToString>) -> Self {
+        value.map_or_else(Self::none, |value| value.to_string().into())
+    }
+
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.raw == "–"
     }
 }
 
-/// Escapes a cell. Job names are untrusted, and spreadsheets evaluate cells that begin with one of
-/// these characters.
-fn cell(text: &str) -> String {
-    let text = clean(text);
-    let is_formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
-    let text = if is_formula { format!("'{text}") } else { text };
-    match text.contains(['"', ',']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
+impl<T: AsRef<str>> From<T> for Text {
+    fn from(text: T) -> Self {
+        Self::new(text, TextStyle::Plain)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How the cells of a column are wrapped and aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Sentences, which wrap.
+    Text,
+    /// Names that people copy. A terminal never wraps them.
+    Name,
+    /// Short values, which never wrap.
+    Short,
+    /// Figures.
+    Number,
+}
 
-    #[test]
-    fn no_name_is_a_formula_or_another_cell() {
-        let mut csv = Csv::new(&["a", "b"]);
-        csv.row(&["=cmd()", "test (3), \"x\""]);
-        csv.row(&["-1.5", "a\nb"]);
-        assert_eq!(csv.into_text(), "a,b\n'=cmd(),\"test (3), \"\"x\"\"\"\n-1.5,a b\n");
+/// Where a column is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    All,
+    /// Terminals and pipes.
+    Terminal,
+    Browser,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// In sentence case.
+    pub title: &'static str,
+    pub kind: ColumnKind,
+    /// Minimum width on a terminal, so that no name in it is wrapped.
+    pub least: u16,
+    /// Shown only on terminals of at least this width, and in pipes.
+    pub from: u16,
+    pub medium: Medium,
+    /// In a browser, shown below the value of the column before it.
+    pub is_below: bool,
+    /// On a phone, shown directly below the row's name.
+    pub is_lead: bool,
+}
+
+impl Column {
+    const fn new(title: &'static str, kind: ColumnKind) -> Self {
+        let medium = Medium::All;
+        Self { title, kind, least: 0, from: 0, medium, is_below: false, is_lead: false }
+    }
+
+    #[must_use]
+    pub const fn text(title: &'static str) -> Self {
+        Self::new(title, ColumnKind::Text)
+    }
+
+    #[must_use]
+    pub const fn name(title: &'static str) -> Self {
+        Self::new(title, ColumnKind::Name)
+    }
+
+    #[must_use]
+    pub const fn short(title: &'static str) -> Self {
+        Self::new(title, ColumnKind::Short)
+    }
+
+    #[must_use]
+    pub const fn number(title: &'static str) -> Self {
+        Self::new(title, ColumnKind::Number)
+    }
+
+    #[must_use]
+    pub const fn at_least(self, least: u16) -> Self {
+        Self { least, ..self }
+    }
+
+    #[must_use]
+    pub const fn from(self, width: u16) -> Self {
+        Self { from: width, ..self }
+    }
+
+    #[must_use]
+    pub const fn only(self, medium: Medium) -> Self {
+        Self { medium, ..self }
+    }
+
+    #[must_use]
+    pub const fn below(self) -> Self {
+        Self { is_below: true, ..self }
+    }
+
+    #[must_use]
+    pub const fn lead(self) -> Self {
+        Self { is_lead: true, ..self }
+    }
+}
+
+/// What a cell names. A browser links it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Instance(String),
+    Pool(PoolName),
+    Job(JobKey),
+    DeadLetters(Dead),
+    /// The subject of an audit line.
+    Audited(String),
+}
+
+/// What a browser adds to a cell's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CellKind {
+    Plain,
+    /// A dot in the colour of the style.
+    State,
+    Link(Subject),
+    /// The full time as a tooltip.
+    Time(Time),
+    /// A bar of the used part.
+    Room {
+        used: usize,
+        max: usize,
+    },
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    pub text: Text,
+    pub kind: CellKind,
+}
+
+impl Cell {
+    #[must_use]
+    pub const fn state(text: Text) -> Self {
+        Self { text, kind: CellKind::State }
+    }
+
+    #[must_use]
+    pub fn link(text: impl Into<Text>, subject: Subject) -> Self {
+        Self { text: text.into(), kind: CellKind::Link(subject) }
+    }
+
+    /// Creates a link to a pool; the placeholder if there is none.
+    #[must_use]
+    pub fn pool(name: Option<&PoolName>) -> Self {
+        match name {
+            Some(name) => Self::link(name.as_str(), Subject::Pool(name.clone())),
+            None => Text::none().into(),
+        }
+    }
+
+    #[must_use]
+    pub fn time(at: Option<Time>, now: Time) -> Self {
+        match at {
+            Some(at) => Self { text: clock(at, now).into(), kind: CellKind::Time(at) },
+            None => Text::none().into(),
+        }
+    }
+
+    #[must_use]
+    pub fn room(used: usize, max: usize, style: TextStyle) -> Self {
+        let text = Text::new(format!("{used}/{max}"), style);
+        Self { text, kind: CellKind::Room { used, max } }
+    }
+}
+
+impl<T: Into<Text>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), kind: CellKind::Plain }
+    }
+}
+
+/// Columns and rows. Each row has a cell per column.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    #[must_use]
+    pub fn new<C: Into<Cell>>(
+        columns: impl Into<Vec<Column>>,
+        rows: impl IntoIterator<Item = Vec<C>>,
+    ) -> Self {
+        let row = |row: Vec<C>| row.into_iter().map(Into::into).collect();
+        Self { columns: columns.into(), rows: rows.into_iter().map(row).collect() }
+    }
+
+    /// Removes the columns for which `is_shown` is false.
+    pub fn keep(&mut self, is_shown: impl Fn(&Column) -> bool) {
+        let kept: Vec<bool> = self.columns.iter().map(is_shown).collect();
+        let mut of_row = kept.iter();
+        self.columns.retain(|_| of_row.next().copied().unwrap_or_default());
+        for row in &mut self.rows {
+            let mut of_row = kept.iter();
+            row.retain(|_| of_row.next().copied().unwrap_or_default());
+        }
     }
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::{HookAction, Order};
 use crate::failure::{Failure, parsed};
-use crate::page::{Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Text, TextStyle};
 use crate::views;
 use crate::views::dead_letters::{DeadLetterQueue, none, on_the_way};
 use crate::views::status::marked;

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::{DeleteFlags, HookAction, Order, Switched};
 use crate::failure::{Failure, parsed};
-use crate::page::{Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
 use crate::queues;
+use crate::table::{Text, TextStyle};
 use crate::views;
 use crate::views::dead_letters::{self, DeadLetterQueue};
 use crate::words::count;

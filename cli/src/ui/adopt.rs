@@ -6,10 +6,10 @@ use muster_domain::time::Time;
 
 use super::find::PageRows;
 use super::frame::About;
-use super::jobs::{other, table, waiting};
+use super::jobs::table;
 use super::page::Filter;
 use super::text::Said;
-use crate::views::jobs::taken_in_all;
+use crate::views::jobs::{other, taken_in_all, waiting};
 
 /// Renders a link to the form, above the list of jobs because that may be long.
 pub(super) fn way(about: &About) -> Markup {

@@ -5,7 +5,8 @@ use muster_domain::time::Time;
 
 use super::memory::{Memory, day};
 use super::page::UiPage;
-use super::parts::trail;
+use super::parts::table;
+use crate::views::audit;
 
 /// Maximum age in days that the page links to; `muster audit` shows older lines.
 const DAYS: u32 = 90;
@@ -24,7 +25,7 @@ pub(super) fn body(back: u32, memory: &Memory, now: Time) -> Option<Markup> {
         @if list.lines.is_empty() {
             p.empty { "No entries on that day. Orders, refusals, pauses and pool files appear here." }
         } @else {
-            (trail(&list.lines, true, now))
+            (table(&audit(&list.lines, now)))
         }
         @if list.next.is_some() { p.quiet { "The day has more lines: " code { "muster audit --since 1d" } } }
     })

@@ -1,17 +1,18 @@
 //! The costs of machines, grouped by repository, pool and so on.
 
 use maud::{Markup, html};
-use muster_api::answers::CostsList;
+use muster_api::answers::{CostsList, CostsOfDay};
 use muster_domain::usage::{Parts, Sum};
 
 use super::memory::{BY, Memory};
 use super::page::UiPage;
-use super::parts::{Tile, none, tiles};
+use super::parts::{Tile, table, tiles};
 use super::plot::{Bar, bars};
 use super::text::Said;
 use super::waits;
 use crate::money::{dollars, share, thousands};
-use crate::views::costs::notes;
+use crate::table::{Column, Table};
+use crate::views::costs::{self, notes};
 
 const SPANS: [(u32, &str); 3] = [(7, "7 d"), (30, "30 d"), (365, "A year")];
 
@@ -44,7 +45,7 @@ pub(super) fn told_of(told: &CostsList) -> Markup {
         } @else {
             (tiles("Totals", &sums(&told.all)))
             section aria-labelledby="days" { h2 #days { "Day by day" } (of_days(told)) }
-            section aria-labelledby="rows" { h2 #rows { "By " (BY.iter().find(|(_, by)| *by == told.by).map_or("name", |(word, _)| word)) } (rows(told)) }
+            section aria-labelledby="rows" { h2 #rows { "By " (BY.iter().find(|(_, by)| *by == told.by).map_or("name", |(word, _)| word)) } (table(&costs::table(told))) }
         }
         ul.evidence.quiet { @for note in notes(told) { li { (Said(note.text())) } } }
     }
@@ -72,7 +73,7 @@ fn sums(all: &Sum) -> [Tile; 4] {
 }
 
 fn of_days(told: &CostsList) -> Markup {
-    let bar = |day: &muster_api::answers::CostsOfDay| {
+    let bar = |day: &CostsOfDay| {
         let Parts { start, work, end, idle, vain } = day.money;
         let title =
             format!("{}: {}, {} jobs", day.date, dollars(day.money.sum()), thousands(day.jobs));
@@ -89,44 +90,16 @@ fn of_days(told: &CostsList) -> Markup {
         ul.legend { @for (class, name) in legend { li { span class={ "key " (class) } aria-hidden="true" {} (name) } } }
         details #days-table {
             summary { "As a table" }
-            table {
-                thead { tr { th scope="col" { "Day" } th.number scope="col" { "Jobs" } th.number scope="col" { "Dollars" } } }
-                tbody { @for day in told.days.iter().rev().filter(|day| day.money.sum() > 0) { tr {
-                    th scope="row" { (day.date) }
-                    td.number data-label="Jobs" { (thousands(day.jobs)) }
-                    td.number data-label="Dollars" { (dollars(day.money.sum())) }
-                } } }
-            }
+            (table(&by_day(told)))
         }
     }
 }
 
-fn rows(told: &CostsList) -> Markup {
-    let whole = told.all.money.sum();
-    let rest = &told.rest;
-    html! {
-        table {
-            thead { tr {
-                th scope="col" { "Name" } th.number scope="col" { "Jobs" } th.number scope="col" { "Minutes" }
-                th.number scope="col" { "Dollars" } th.number scope="col" { "Share" }
-            } }
-            tbody {
-                @for one in &told.rows { (row(&one.name, &one.sum, whole)) }
-                @if rest.machines > 0 { (row("no job: idle, wasted, or unknown", rest, whole)) }
-            }
-        }
-    }
-}
-
-fn row(name: &str, sum: &Sum, whole: u64) -> Markup {
-    let money = sum.money.sum();
-    html! {
-        tr {
-            th.free scope="row" { (Said(name)) }
-            td.number data-label="Jobs" { (thousands(sum.jobs)) }
-            td.number data-label="Minutes" { (thousands(sum.minutes)) }
-            td.number data-label="Dollars" { @if sum.unpriced == sum.machines { "no price" } @else { (dollars(money)) } }
-            td.number data-label="Share" { @if sum.unpriced == sum.machines { (none()) } @else { (share(money, whole)) } }
-        }
-    }
+fn by_day(told: &CostsList) -> Table {
+    let row = |day: &CostsOfDay| {
+        [day.date.to_string(), thousands(day.jobs), dollars(day.money.sum())].into()
+    };
+    let days = told.days.iter().rev().filter(|day| day.money.sum() > 0);
+    let columns = [Column::short("Day"), Column::number("Jobs"), Column::number("Dollars")];
+    Table::new::<String>(columns, days.map(row))
 }

@@ -1,15 +1,15 @@
 //! The App at GitHub: its facts, webhook, installations and problems.
 
 use maud::{Markup, html};
-use muster_api::answers::{ShownDelivery, ShownGithub, ShownInstallation};
+use muster_api::answers::ShownGithub;
 use muster_domain::time::Time;
 
 use super::frame::About;
 use super::memory::Memory;
-use super::parts::{Tone, none, word};
-use super::text::{Said, moment};
+use super::parts::{Tone, table, word};
+use super::text::Said;
 use crate::orders::{HookAction, Order};
-use crate::views::github::{WAYS, hooked, named, which};
+use crate::views::github::{WAYS, deliveries, hooked, installations, named};
 
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
     let told = memory.github()?;
@@ -26,10 +26,10 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
         }
         section aria-labelledby="facts" { h2 #facts { "Facts" } (facts(told)) }
         @if !told.installations.is_empty() {
-            section aria-labelledby="installed" { h2 #installed { "Installed at" } (installations(&told.installations, now)) }
+            section aria-labelledby="installed" { h2 #installed { "Installed at" } (table(&installations(told))) }
         }
         @if !told.deliveries.is_empty() {
-            section aria-labelledby="deliveries" { h2 #deliveries { "Last deliveries" } (deliveries(&told.deliveries, now)) }
+            section aria-labelledby="deliveries" { h2 #deliveries { "Last deliveries" } (table(&deliveries(told, now))) }
         }
         @if told.app.is_some() { (orders(about)) }
         p.quiet { "To create or connect an App, use a terminal and your browser: " (WAYS) "." }
@@ -52,41 +52,6 @@ fn facts(told: &ShownGithub) -> Markup {
         dl.facts {
             @if let Some(app) = &told.app { dt { "App page" } dd { (Said(&app.html_url)) } }
             dt { "Webhook" } dd { (word(said, tone)) ": " (Said(&address)) }
-        }
-    }
-}
-
-fn installations(all: &[ShownInstallation], now: Time) -> Markup {
-    html! {
-        table {
-            thead { tr { th scope="col" { "Account" } th scope="col" { "Repositories" } th scope="col" { "Note" } th scope="col" { "Settings" } } }
-            tbody { @for one in all { tr {
-                th.free scope="row" { (Said(&one.account)) }
-                td data-label="Repositories" { (which(one.repositories)) }
-                td.free data-label="Note" {
-                    @match one.suspended_at { Some(at) => span.bad { "suspended since " (moment(at, now)) }, None => (none()) }
-                }
-                td.free data-label="Settings" { (Said(&one.html_url)) }
-            } } }
-        }
-    }
-}
-
-/// Recent deliveries and their responses.
-fn deliveries(all: &[ShownDelivery], now: Time) -> Markup {
-    let answer = |status: Option<u16>| match status {
-        Some(status @ ..400) => word(&status.to_string(), Tone::Good),
-        Some(status) => word(&status.to_string(), Tone::Bad),
-        None => word("no connection", Tone::Bad),
-    };
-    html! {
-        table {
-            thead { tr { th scope="col" { "Event" } th scope="col" { "Sent" } th scope="col" { "Answer" } } }
-            tbody { @for one in all { tr {
-                th.free scope="row" { (Said(&one.event)) }
-                td data-label="Sent" { @match one.at { Some(at) => (moment(at, now)), None => (none()) } }
-                td data-label="Answer" { (answer(one.status)) }
-            } } }
         }
     }
 }

@@ -6,11 +6,11 @@ use muster_domain::instance::{DeleteMark, Instance, Phase, State, Waiting};
 use muster_domain::time::Time;
 
 use super::frame::About;
-use super::machines::runner;
 use super::memory::Memory;
-use super::parts::{Span, job, length, pool, spans, state, trail};
+use super::parts::{Span, job, length, pool, spans, state, table};
 use super::text::{Said, ago, moment};
 use crate::orders::{DeleteFlags, Order};
+use crate::views::{audit_of_one, instances};
 use crate::words::{count, span};
 
 pub(super) fn body(name: &str, memory: &Memory, about: &About, now: Time) -> Option<Markup> {
@@ -18,7 +18,7 @@ pub(super) fn body(name: &str, memory: &Memory, about: &About, now: Time) -> Opt
     let one = &shown.instance;
     Some(html! {
         p.lead {
-            (state(one.state())) " since " (span(now.since(one.since())))
+            (state(&instances::state(one.state()))) " since " (span(now.since(one.since())))
             @if one.is_forced() { " " span.tag { "forced" } }
         }
         section.said aria-label="What it does and waits for" {
@@ -44,7 +44,7 @@ pub(super) fn body(name: &str, memory: &Memory, about: &About, now: Time) -> Opt
         section aria-labelledby="audit" {
             h2 #audit { "Audit" }
             @if shown.audit.is_empty() { p.quiet { "No orders or refusals." } }
-            @else { (trail(&shown.audit, false, now)) }
+            @else { (table(&audit_of_one(&shown.audit, now))) }
         }
         (orders(one, about))
     })
@@ -122,7 +122,7 @@ fn facts(shown: &ShownInstance, now: Time) -> Markup {
                 @match one.machine() { Some(id) => { span.name { (Said(id.as_str())) } " " (Said(&make.join(" "))) }, None => "not launched yet" }
             }
             dt { "Runner" } dd {
-                (runner(one.runner.state))
+                (state(&instances::runner(one.runner.state)))
                 @if let Some(name) = &shown.runner_name { " " span.name { (Said(name)) } }
                 @if let Some(agent) = &one.runner.agent { ", agent " (agent.version) }
             }

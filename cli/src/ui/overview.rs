@@ -2,15 +2,15 @@
 
 use maud::{Markup, html};
 use muster_api::answers::{Overview, PoolStatus, UnservedJobs};
-use muster_domain::instance::Groups;
 use muster_domain::time::{Seconds, Time};
 
 use super::frame::About;
 use super::memory::Memory;
 use super::page::{Filter, UiPage};
-use super::parts::{Tile, none, pool, room, tiles};
-use super::text::{Said, number};
+use super::parts::{Tile, table, tiles};
+use super::text::number;
 use super::{findings, waits};
+use crate::views::status;
 use crate::words::span;
 
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
@@ -21,7 +21,7 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
         @if let Some(waited) = memory.waits(2) { (waits::of_a_day(waited, now)) }
         section aria-labelledby="pools" {
             h2 #pools { "Pools" }
-            (pools(told))
+            (table(&status::pools(told)))
         }
     })
 }
@@ -81,39 +81,4 @@ fn of(jobs: &UnservedJobs) -> String {
 
 fn since(oldest: Option<Seconds>) -> String {
     oldest.map_or_else(|| "no jobs".to_owned(), |oldest| format!("longest wait {}", span(oldest)))
-}
-
-/// Renders the table of all pools.
-pub(super) fn pools(told: &Overview) -> Markup {
-    html! {
-        table {
-            thead { tr {
-                th scope="col" { "Pool" } th scope="col" { "Machines / max" }
-                th.number scope="col" { "Busy" } th.number scope="col" { "Starting" } th.number scope="col" { "Idle" }
-                th.number scope="col" { "Ending" } th.number scope="col" { "Jobs waiting" } th.number scope="col" { "Longest wait" }
-                th scope="col" { "Note" }
-            } }
-            tbody { @for one in &told.pools { (row(one)) } }
-        }
-    }
-}
-
-fn row(one: &PoolStatus) -> Markup {
-    let Groups { ending, free, retrying, starting, taken } = one.groups;
-    let groups =
-        [("Busy", taken), ("Starting", starting + retrying), ("Idle", free), ("Ending", ending)];
-    html! {
-        tr {
-            th scope="row" { (pool(&one.name)) }
-            td data-label="Machines / max" { (room(one.live as usize, one.max as usize)) }
-            @for (name, count) in groups { td.number data-label=(name) { (number(count)) } }
-            td.number data-label="Jobs waiting" { (number(one.waiting_jobs)) }
-            td.number data-label="Longest wait" {
-                @match one.oldest_waiting_job_seconds { Some(age) => (span(age)), None => (none()) }
-            }
-            td.free.note data-label="Note" {
-                @if let Some(note) = &one.note { (Said(&note.message)) }
-            }
-        }
-    }
 }

@@ -1,14 +1,12 @@
 //! Parts that several pages share.
 
 use maud::{Markup, html};
-use muster_domain::audit::Audit;
 use muster_domain::ids::{JobKey, PoolName};
-use muster_domain::instance::State;
-use muster_domain::time::Time;
 
 use super::fields::part;
 use super::page::UiPage;
-use super::text::{Said, moment, number};
+use super::text::{Said, number};
+use crate::table::{Cell, CellKind, Column, ColumnKind, Medium, Subject, Table, Text, TextStyle};
 
 /// The tone of a word. The text conveys the same without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +19,16 @@ pub(super) enum Tone {
 }
 
 impl Tone {
+    const fn of(style: TextStyle) -> Self {
+        match style {
+            TextStyle::Plain | TextStyle::Strong => Self::Plain,
+            TextStyle::Dim => Self::Quiet,
+            TextStyle::Good => Self::Good,
+            TextStyle::Warning => Self::Warning,
+            TextStyle::Bad => Self::Bad,
+        }
+    }
+
     pub(super) const fn class(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -32,21 +40,14 @@ impl Tone {
     }
 }
 
+/// A state, with a dot in the colour of its style.
+pub(super) fn state(text: &Text) -> Markup {
+    word(text.raw(), Tone::of(text.style()))
+}
+
 /// A word with a dot in the colour of its tone.
 pub(super) fn word(text: &str, tone: Tone) -> Markup {
     html! { span class={ "word " (tone.class()) } { span.dot aria-hidden="true" {} (Said(text)) } }
-}
-
-/// The state of an instance.
-pub(super) fn state(state: State) -> Markup {
-    let tone = match state {
-        State::PendingCreate | State::Creating => Tone::Quiet,
-        State::Running => Tone::Good,
-        State::Error => Tone::Bad,
-        State::PendingDelete | State::PendingForceDelete | State::Deleting => Tone::Warning,
-        State::Deleted => Tone::Plain,
-    };
-    word(state.as_str(), tone)
 }
 
 /// A link to an instance or a machine.
@@ -156,29 +157,95 @@ pub(super) fn length(millis: u64) -> String {
     }
 }
 
-/// A table of audit lines.
-pub(super) fn trail(lines: &[Audit], has_subject: bool, now: Time) -> Markup {
+/// Renders a table.
+pub(super) fn table(table: &Table) -> Markup {
+    with_actions(table, "", |_| None)
+}
+
+/// Renders a table whose last column has an action for some rows.
+pub(super) fn with_actions(
+    table: &Table,
+    title: &str,
+    action: impl Fn(usize) -> Option<Markup>,
+) -> Markup {
+    let columns = table.columns.iter().enumerate();
+    let mut groups: Vec<Vec<(usize, &Column)>> = Vec::new();
+    for column in columns.filter(|(_, column)| column.medium != Medium::Terminal) {
+        match groups.last_mut() {
+            Some(group) if column.1.is_below => group.push(column),
+            _ => groups.push(vec![column]),
+        }
+    }
     html! {
         table {
             thead { tr {
-                th scope="col" { "Time" } th scope="col" { "What" }
-                @if has_subject { th scope="col" { "Of" } }
-                th scope="col" { "Who" } th scope="col" { "Why" }
+                @for (_, column) in groups.iter().filter_map(|group| group.first()) {
+                    th class=[(column.kind == ColumnKind::Number).then_some("number")] scope="col" { (column.title) }
+                }
+                @if !title.is_empty() { th scope="col" { (title) } }
             } }
-            tbody { @for line in lines { tr {
-                td.short data-label="Time" { (moment(line.at, now)) }
-                td.short data-label="What" { (kind(line)) }
-                @if has_subject { td data-label="Of" { (subject(&line.subject)) } }
-                td.free data-label="Who" { (Said(&line.by)) }
-                td.free data-label="Why" { (Said(&line.why)) }
+            tbody { @for (index, row) in table.rows.iter().enumerate() { tr {
+                @for (place, group) in groups.iter().enumerate() { (cells(group, row, place == 0)) }
+                @if !title.is_empty() {
+                    td data-label=(title) { @match action(index) { Some(action) => (action), None => (none()) } }
+                }
             } } }
         }
     }
 }
 
-fn kind(line: &Audit) -> String {
-    let kind = serde_json::json!(line.kind);
-    kind.as_str().unwrap_or_default().replace('_', " ")
+/// Renders a cell, with the values of the columns below it.
+fn cells(group: &[(usize, &Column)], row: &[Cell], is_first: bool) -> Markup {
+    let Some(((first, column), below)) = group.split_first() else { return html! {} };
+    let Some(value) = row.get(*first) else { return html! {} };
+    let class = match column.kind {
+        ColumnKind::Text | ColumnKind::Name => "free",
+        ColumnKind::Short => "short",
+        ColumnKind::Number => "number",
+    };
+    let below: Vec<&Cell> = below.iter().filter_map(|(index, _)| row.get(*index)).collect();
+    let below: Vec<&Cell> = below.into_iter().filter(|cell| !cell.text.is_none()).collect();
+    let inner = html! {
+        (cell(value))
+        @if !below.is_empty() { div.quiet { @for one in below { (cell(one)) " " } } }
+    };
+    html! {
+        @if is_first { th class=(class) scope="row" { (inner) } }
+        @else if column.is_lead { td class={ (class) " why" } data-label=(column.title) { (inner) } }
+        @else { td class=(class) data-label=(column.title) { (inner) } }
+    }
+}
+
+fn cell(cell: &Cell) -> Markup {
+    let text = cell.text.raw();
+    if cell.text.is_none() {
+        return none();
+    }
+    match &cell.kind {
+        CellKind::State => word(text, Tone::of(cell.text.style())),
+        CellKind::Link(to) => link(to, text),
+        CellKind::Time(at) => html! { time datetime=(at) title={ (at) " (UTC)" } { (text) } },
+        CellKind::Room { used, max } => room(*used, *max),
+        CellKind::Plain => match Tone::of(cell.text.style()) {
+            _ if text.is_empty() => html! {},
+            Tone::Plain => html! { (Said(text)) },
+            tone => html! { span class=(tone.class()) { (Said(text)) } },
+        },
+    }
+}
+
+fn link(to: &Subject, text: &str) -> Markup {
+    match to {
+        Subject::Instance(name) if name == text => machine(name),
+        Subject::Instance(name) => html! { a href={ "/machines/" (part(name)) } { (Said(text)) } },
+        Subject::Pool(name) => pool(name),
+        Subject::Job(key) => job(*key, text),
+        Subject::DeadLetters(queue) => {
+            let page = UiPage::DeadLetters(Some(*queue)).address();
+            html! { a href=(page) { (text) } }
+        }
+        Subject::Audited(name) => subject(name),
+    }
 }
 
 /// The subject of a line, as a link.

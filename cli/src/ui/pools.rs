@@ -2,28 +2,27 @@
 
 use maud::{Markup, html};
 use muster_api::To;
-use muster_api::answers::{Overview, PoolStatus, PoolsHistory, ShownPools, StackStatus};
+use muster_api::answers::{Overview, PhaseList, PoolStatus, PoolsHistory, ShownPools, StackStatus};
 use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::PoolName;
-use muster_domain::instance::Pace;
 use muster_domain::time::Time;
 
 use super::frame::About;
 use super::memory::Memory;
-use super::overview;
 use super::page::{Filter, UiPage};
-use super::parts::{none, room};
+use super::parts::{room, table, with_actions};
 use super::text::{Said, moment};
 use crate::orders::{Order, Switched};
 use crate::views::jobs::labels;
 use crate::views::pools::{about as which, file};
-use crate::words::{seconds, span};
+use crate::views::{phases, pools, status};
+use crate::words::span;
 
 /// Renders all pools.
 pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> {
     let told = memory.overview()?;
     Some(html! {
-        (overview::pools(told))
+        (table(&status::pools(told)))
         (switches(told, about, now))
         @if let Some(set) = memory.pools() { (in_force(set, about, now)) }
         @if let Some(history) = memory.history() { (versions(history, about, now)) }
@@ -88,27 +87,20 @@ fn versions(history: &PoolsHistory, about: &About, now: Time) -> Markup {
             h2 #versions { "Versions" }
             @if history.versions.is_empty() {
                 p.quiet { "No pool file has been applied. Applied files appear here and can be restored." }
-            } @else { table {
-                thead { tr { th scope="col" { "Version" } th scope="col" { "Applied" } th scope="col" { "By" } th scope="col" { "Why" } th scope="col" { "Order" } } }
-                tbody { @for (index, set) in history.versions.iter().enumerate() { tr {
-                    th scope="row" { (set.pools_version) }
-                    td data-label="Applied" { @match set.applied_at { Some(at) => (moment(at, now)), None => (none()) } }
-                    td.free data-label="By" { @match &set.by { Some(by) => (Said(by)), None => (none()) } }
-                    td.free data-label="Why" { @match why(history, set) { Some(why) => (Said(why)), None => (none()) } }
-                    td data-label="Order" {
-                        @if index == 0 { "in force" }
-                        @else if !about.is_read_only { a href=(Order::Restore { version: set.pools_version }.confirmed_at()) { "Restore…" } }
-                        @else { (none()) }
-                    }
-                } } }
-            } }
+            } @else {
+                (with_actions(&pools::versions(history, now), "Order", |index| match history.versions.get(index) {
+                    Some(_) if index == 0 => Some(html! { "in force" }),
+                    Some(set) if !about.is_read_only => Some(restore(set)),
+                    _ => None,
+                }))
+            }
         }
     }
 }
 
-fn why<'a>(history: &'a PoolsHistory, set: &ShownPools) -> Option<&'a str> {
-    let prefix = format!("version {}, ", set.pools_version);
-    history.audit.iter().find_map(|line| line.why.strip_prefix(&prefix))
+fn restore(set: &ShownPools) -> Markup {
+    let order = Order::Restore { version: set.pools_version };
+    html! { a href=(order.confirmed_at()) { "Restore…" } }
 }
 
 /// Renders one pool.
@@ -140,8 +132,7 @@ pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) ->
         @if !about.is_read_only { (canary(pool)) }
         section aria-labelledby="refused" { h2 #refused { "EC2 refusals" } (refused(status, name)) }
         @if let Some(list) = memory.phases(name) {
-            @let paces = list.pools.iter().find(|one| one.pool == *name).map(|one| one.phases.as_slice());
-            section aria-labelledby="paces" { h2 #paces { "Phases of its machines" } (paces_of(paces.unwrap_or_default())) }
+            section aria-labelledby="paces" { h2 #paces { "Phases of its machines" } (paces(list)) }
         }
         @if let Some(set) = memory.pools() { (of_file(name, set)) }
     })
@@ -205,25 +196,11 @@ fn refused(status: &StackStatus, name: &PoolName) -> Markup {
     }
 }
 
-fn paces_of(paces: &[Pace]) -> Markup {
-    if paces.is_empty() {
+fn paces(list: &PhaseList) -> Markup {
+    if list.pools.iter().all(|of| of.phases.is_empty()) {
         return html! { p.quiet { "No machines are recorded. Ended machines are kept for a week." } };
     }
-    html! {
-        table {
-            thead { tr {
-                th scope="col" { "Phase" } th.number scope="col" { "Machines" } th.number scope="col" { "Median" }
-                th.number scope="col" { "95th percentile" } th.number scope="col" { "Median since the plan" }
-            } }
-            tbody { @for pace in paces { tr {
-                th scope="row" { (pace.phase.as_str()) }
-                td.number data-label="Machines" { (pace.machines) }
-                td.number data-label="Median" { (seconds(pace.p50_seconds)) }
-                td.number data-label="95th percentile" { (seconds(pace.p95_seconds)) }
-                td.number data-label="Median since the plan" { (seconds(pace.p50_since_planned_seconds)) }
-            } } }
-        }
-    }
+    table(&phases::table(&list.pools))
 }
 
 /// Renders its part of the pool file.

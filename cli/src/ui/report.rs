@@ -5,8 +5,10 @@ use muster_domain::time::Time;
 
 use super::frame::{About, alone};
 use super::memory::{Memory, PageQuery};
+use super::parts::table;
 use super::text::Said;
 use super::{costs, findings, overview, waits};
+use crate::views::status;
 use crate::words::minute;
 
 /// Returns the queries for this number of days.
@@ -31,7 +33,7 @@ pub fn page(days: u32, memory: &Memory, about: &About, now: Time) -> String {
             section aria-labelledby="costs" { h2 #costs { "Costs, " (cost.from) " to " (cost.to) } (costs::told_of(cost)) }
         }
         @if let Some(told) = memory.overview() {
-            section aria-labelledby="pools" { h2 #pools { "Pools" } (overview::pools(told)) }
+            section aria-labelledby="pools" { h2 #pools { "Pools" } (table(&status::pools(told))) }
         }
     };
     alone(&title, &body)

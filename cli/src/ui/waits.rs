@@ -1,15 +1,14 @@
 //! The waits of jobs until their first step.
 
 use maud::{Markup, html};
-use muster_api::answers::{WaitsAt, WaitsList, WaitsRow};
+use muster_api::answers::{WaitsAt, WaitsList};
 use muster_domain::time::Time;
-use muster_domain::usage::WaitsFor;
 
-use super::parts::{length, none};
+use super::parts::{length, table};
 use super::plot::{Bar, bars};
-use super::text::Said;
 use crate::money::thousands;
-use crate::views::waits::words;
+use crate::table::{Column, Table, Text};
+use crate::views::waits;
 use crate::words::minute;
 
 /// The hours of a day, and their length in milliseconds.
@@ -58,25 +57,20 @@ pub(super) fn of_a_day(told: &WaitsList, now: Time) -> Markup {
                 }
                 details #waits-table {
                     summary { "As a table" }
-                    table {
-                        thead { tr {
-                            th scope="col" { "Hour" } th.number scope="col" { "Jobs" } th.number scope="col" { "Median" } th.number scope="col" { "95th percentile" }
-                        } }
-                        tbody { @for one in known.iter().rev() { tr {
-                            th scope="row" { (minute(one.at)) }
-                            td.number data-label="Jobs" { (thousands(one.jobs)) }
-                            td.number data-label="Median" { (span(one.p50)) }
-                            td.number data-label="95th percentile" { (span(one.p95)) }
-                        } } }
-                    }
+                    (table(&by_hour(&known)))
                 }
             }
         }
     }
 }
 
-fn span(millis: Option<u64>) -> Markup {
-    html! { @match millis { Some(millis) => (length(millis)), None => (none()) } }
+fn by_hour(known: &[&WaitsAt]) -> Table {
+    let row = |one: &&WaitsAt| {
+        let [p50, p95] = [one.p50, one.p95].map(|millis| Text::known(millis.map(length)));
+        vec![Text::from(minute(one.at)), thousands(one.jobs).into(), p50, p95]
+    };
+    let figures = ["Jobs", "P50", "P95"].map(Column::number);
+    Table::new([vec![Column::short("Hour")], figures.into()].concat(), known.iter().rev().map(row))
 }
 
 /// The waits of each pool.
@@ -86,33 +80,10 @@ pub(super) fn of_pools(told: &WaitsList) -> Markup {
             h2 #pool-waits { "Wait until the first step, " (told.from) " to " (told.to) }
             @if told.all.jobs == 0 {
                 p.quiet { "No jobs ran in this period." }
-            } @else { div.scroll { table {
-                thead { tr {
-                    th scope="col" { "Pool" } th.number scope="col" { "Jobs" } th.number scope="col" { "Median" }
-                    th.number scope="col" { "95th percentile" } th.number scope="col" { "Longest" }
-                    th scope="col" { "Median of each part" }
-                } }
-                tbody {
-                    @for row in &told.pools { (self::row(row)) }
-                    @if told.pools.len() > 1 { (row(&told.all)) }
-                }
-            } } }
-        }
-    }
-}
-
-fn row(row: &WaitsRow) -> Markup {
-    let parts = WaitsFor::ALL
-        .iter()
-        .filter_map(|what| Some(format!("{} {}", words(*what).0, length(*row.parts.get(what)?))));
-    html! {
-        tr {
-            th scope="row" { (Said(&row.name)) }
-            td.number data-label="Jobs" { (thousands(row.jobs)) }
-            td.number data-label="Median" { (span(row.p50)) }
-            td.number data-label="95th percentile" { (span(row.p95)) }
-            td.number data-label="Longest" { (length(row.longest)) }
-            td.free data-label="Median of each part" { (parts.collect::<Vec<_>>().join(" · ")) }
+            } @else {
+                (table(&waits::table(told)))
+                p.quiet { (waits::ABOUT) }
+            }
         }
     }
 }

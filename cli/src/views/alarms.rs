@@ -4,11 +4,12 @@ use muster_domain::time::Time;
 
 use crate::alarms::{Alarm, AlarmState};
 use crate::handbook;
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Column, Table, Text, TextStyle};
 use crate::words::{clock, span};
 
 const COLUMNS: [Column; 4] =
-    [Column::whole("ALARM"), Column::whole("STATE"), Column::whole("SINCE"), Column::text("WHAT")];
+    [Column::name("Alarm"), Column::short("State"), Column::short("Since"), Column::text("What")];
 
 /// Renders the firing alarms, each with the first sentence of its advice, and the names of the
 /// quiet ones.
@@ -28,7 +29,7 @@ pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
                 Text::from(&alarm.what),
             ]
         });
-        page.table(&COLUMNS, rows.collect());
+        page.table(&Table::new(COLUMNS, rows));
     }
     if page.is_piped() {
         return page.into_text();

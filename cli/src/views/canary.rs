@@ -12,7 +12,8 @@ use crate::doctor::canary::report::{CanaryEnd, CanaryReport, Watched};
 use crate::doctor::canary::settled::AssumptionResult;
 use crate::doctor::canary::{Course, MachineStep, StepAt};
 use crate::doctor::{Level, has_errors};
-use crate::page::{Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Text, TextStyle};
 use crate::words::{count, span};
 
 /// Describes the launch and warns that it costs money.

@@ -4,9 +4,10 @@ use muster_api::answers::{CostsList, CostsRow};
 use muster_domain::time::Time;
 use muster_domain::usage::{By, Parts, Sum};
 
+use crate::csv::Csv;
 use crate::money::{dollars, share, thousands};
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
-use crate::table::Csv;
+use crate::page::{Screen, TextPage};
+use crate::table::{Cell, Column, Table, Text, TextStyle};
 use crate::words::{count, minute};
 
 /// The fee that GitHub has announced per minute on self-hosted machines, in millionths of a dollar.
@@ -14,20 +15,32 @@ const FEE: u64 = 2_000;
 
 const fn heading(by: By) -> Column {
     match by {
-        By::Repository => Column::text("REPOSITORY"),
-        By::Workflow => Column::text("WORKFLOW"),
-        By::Job => Column::text("JOB"),
-        By::Pool => Column::whole("POOL"),
-        By::Type => Column::whole("TYPE"),
-        By::Day => Column::whole("DAY"),
+        By::Repository => Column::text("Repository"),
+        By::Workflow => Column::text("Workflow"),
+        By::Job => Column::text("Job"),
+        By::Pool => Column::name("Pool"),
+        By::Type => Column::short("Type"),
+        By::Day => Column::short("Day"),
     }
+}
+
+/// Returns the table of costs, with the costs without a group and the total at its end.
+pub(crate) fn table(told: &CostsList) -> Table {
+    let mut table = rows(told);
+    table.rows.extend(below(told, told.by.is_of_machines()));
+    table
+}
+
+/// Returns the table of costs without its end.
+fn rows(told: &CostsList) -> Table {
+    let (of_machines, whole) = (told.by.is_of_machines(), told.all.money.sum());
+    Table::new(columns(told.by), told.rows.iter().map(|one| row(one, of_machines, whole)))
 }
 
 /// Renders the answer to `costs`.
 #[must_use]
 pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
     let mut page = TextPage::new(screen);
-    let whole = told.all.money.sum();
     if !page.is_piped() {
         page.line([Text::new(format!("{} to {}", told.from, told.to), TextStyle::Strong)]);
         page.gap();
@@ -38,14 +51,7 @@ pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
         ]);
         return page.into_text();
     }
-    let of_machines = told.by.is_of_machines();
-    let columns = columns(told.by);
-    let mut rows: Vec<Vec<Text>> =
-        told.rows.iter().map(|row| self::row(row, of_machines, whole)).collect();
-    if !page.is_piped() {
-        rows.extend(below(told, of_machines));
-    }
-    page.table(&columns, rows);
+    page.table(&if page.is_piped() { rows(told) } else { table(told) });
     if !page.is_piped() {
         page.gap();
         page.marked(notes(told).into_iter().map(|said| (Text::new("·", TextStyle::Dim), said)));
@@ -54,23 +60,23 @@ pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
 }
 
 fn columns(by: By) -> Vec<Column> {
-    let mut columns = vec![heading(by), Column::whole("JOBS"), Column::whole("MINUTES")];
+    let mut columns = vec![heading(by), Column::number("Jobs"), Column::number("Minutes")];
     columns.extend(match by.is_of_machines() {
-        true => ["JOBS $", "IDLE", "WASTED"].map(Column::whole),
-        false => ["START", "WORK", "END"].map(|name| Column::whole(name).from(100)),
+        true => ["Jobs $", "Idle", "Wasted"].map(Column::number),
+        false => ["Start", "Work", "End"].map(|name| Column::number(name).from(100)),
     });
-    columns.extend([Column::whole("DOLLARS"), Column::whole("SHARE")]);
+    columns.extend([Column::number("Dollars"), Column::number("Share")]);
     columns
 }
 
-fn row(CostsRow { name, sum }: &CostsRow, of_machines: bool, whole: u64) -> Vec<Text> {
+fn row(CostsRow { name, sum }: &CostsRow, of_machines: bool, whole: u64) -> Vec<Cell> {
     let Sum { jobs, minutes, money, .. } = sum;
-    let mut row = vec![Text::from(name), Text::from(thousands(*jobs)), thousands(*minutes).into()];
+    let mut row = vec![name.into(), thousands(*jobs).into(), thousands(*minutes).into()];
     let Parts { start, work, end, idle, vain } = *money;
     let parts = if of_machines { [money.of_job(), idle, vain] } else { [start, work, end] };
-    row.extend(parts.map(|part| Text::from(dollars(part))));
+    row.extend(parts.map(|part| Cell::from(dollars(part))));
     if sum.unpriced == sum.machines {
-        row.extend([Text::new("no price", TextStyle::Warning), Text::none()]);
+        row.extend([Text::new("no price", TextStyle::Warning), Text::none()].map(Cell::from));
         return row;
     }
     row.extend([dollars(money.sum()).into(), share(money.sum(), whole).into()]);
@@ -78,12 +84,12 @@ fn row(CostsRow { name, sum }: &CostsRow, of_machines: bool, whole: u64) -> Vec<
 }
 
 /// Returns the rows for costs without a group, and the total.
-fn below(told: &CostsList, of_machines: bool) -> Vec<Vec<Text>> {
+fn below(told: &CostsList, of_machines: bool) -> Vec<Vec<Cell>> {
     let whole = told.all.money.sum();
     let line = |name: &str, money: u64| {
-        let mut row = vec![Text::from(name)];
-        row.extend(std::iter::repeat_n(Text::from(""), 5));
-        row.extend([dollars(money), share(money, whole)].map(Text::from));
+        let mut row = vec![Cell::from(name)];
+        row.extend(std::iter::repeat_n(Cell::from(""), 5));
+        row.extend([dollars(money), share(money, whole)].map(Cell::from));
         row
     };
     let mut rows = Vec::new();

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::args::Dead;
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Cell, Column, Subject, Table, Text, TextStyle};
 use crate::words::{clock, count};
 
 /// A dead-letter queue.
@@ -44,6 +45,15 @@ impl DeadLetterQueue {
         count(usize::try_from(self.messages).unwrap_or(usize::MAX), "message")
     }
 
+    /// Returns the approximate number of messages, and how many are being read.
+    #[must_use]
+    pub fn sum(&self) -> String {
+        match self.hidden {
+            0 => self.messages.to_string(),
+            hidden => format!("{} ({hidden} being read)", self.messages),
+        }
+    }
+
     /// Returns the queue for programs.
     #[must_use]
     pub fn json(&self) -> Value {
@@ -68,30 +78,38 @@ pub struct Letters {
 }
 
 const COLUMNS: [Column; 3] =
-    [Column::whole("QUEUE"), Column::whole("MESSAGES"), Column::text("WHAT")];
+    [Column::name("Queue"), Column::number("Messages"), Column::text("What")];
+
+/// Returns the table of queues.
+pub(crate) fn table(all: &[DeadLetterQueue]) -> Table {
+    let row = |queue: &DeadLetterQueue| {
+        let style = match (queue.messages, queue.queue) {
+            (0, _) => TextStyle::Dim,
+            (_, Dead::Jobs) => TextStyle::Bad,
+            (_, Dead::Launches | Dead::Reaps) => TextStyle::Plain,
+        };
+        let name = Text::new(queue.name(), TextStyle::Strong);
+        vec![
+            Cell::link(name, Subject::DeadLetters(queue.queue)),
+            Text::new(queue.sum(), style).into(),
+            queue.what().into(),
+        ]
+    };
+    Table::new(COLUMNS, all.iter().map(row))
+}
 
 /// Renders the sizes of the queues.
 #[must_use]
 pub fn list(all: &[DeadLetterQueue], screen: Screen) -> String {
     let mut page = TextPage::new(screen);
-    let rows = all.iter().map(|queue| {
-        let look = match (queue.messages, queue.queue) {
-            (0, _) => TextStyle::Dim,
-            (_, Dead::Jobs) => TextStyle::Bad,
-            (_, Dead::Launches | Dead::Reaps) => TextStyle::Plain,
-        };
-        let hidden = match queue.hidden {
-            0 => String::new(),
-            hidden => format!(" ({hidden} being read)"),
-        };
-        vec![
-            Text::new(queue.name(), TextStyle::Strong),
-            Text::new(format!("{}{hidden}", queue.messages), look),
-            Text::from(queue.what()),
-        ]
-    });
-    page.table(&COLUMNS, rows.collect());
+    page.table(&table(all));
     page.into_text()
+}
+
+/// Returns the table of messages.
+pub(crate) fn letters(all: &[DeadLetter], now: Time) -> Table {
+    let row = |one: &DeadLetter| vec![Cell::time(one.sent_at, now), (&one.body).into()];
+    Table::new([Column::short("Sent"), Column::text("Message")], all.iter().map(row))
 }
 
 /// Renders the messages of a queue.

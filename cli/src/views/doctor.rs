@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use muster_api::answers::Finding;
 
 use crate::doctor::{Check, CheckGroup, Facts, Level};
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Column, Table, Text, TextStyle};
 use crate::words::count;
 
 const COLUMNS: [Column; 6] = [
-    Column::whole("LEVEL"),
-    Column::whole("GROUP"),
-    Column::whole("CHECK"),
-    Column::text("FOUND"),
-    Column::text("FIX"),
-    Column::text("ADDRESS"),
+    Column::short("Level"),
+    Column::short("Group"),
+    Column::short("Check"),
+    Column::text("Found"),
+    Column::text("Fix"),
+    Column::text("Address"),
 ];
 
 /// Renders the whole page.
@@ -22,7 +23,7 @@ const COLUMNS: [Column; 6] = [
 pub fn page(facts: &Facts, all: &[Check], screen: Screen) -> String {
     let mut page = TextPage::new(screen);
     if page.is_piped() {
-        page.table(&COLUMNS, all.iter().map(row).collect());
+        page.table(&Table::new(COLUMNS, all.iter().map(row)));
         return page.into_text();
     }
     page.cut([

@@ -4,10 +4,12 @@ use muster_api::answers::{
     ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation, TestedDelivery, TestedHook,
 };
 use muster_domain::app::Repositories;
+use muster_domain::time::Time;
 
 use super::told;
 use crate::app::Owner;
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Cell, Column, Table, Text, TextStyle};
 use crate::words::{count, minute};
 
 /// GitHub's code was sent to the stack, but its answer was lost.
@@ -43,7 +45,7 @@ pub fn page(answer: &ShownGithub, screen: Screen) -> String {
     }
     if !answer.installations.is_empty() {
         page.gap();
-        page.table(&INSTALLATIONS, answer.installations.iter().map(row).collect());
+        page.table(&installations(answer));
     }
     let rows: Vec<(Text, Text)> = wrongs(answer);
     if !rows.is_empty() {
@@ -111,11 +113,31 @@ pub fn hooked(answer: &ShownGithub) -> (Option<bool>, String) {
 }
 
 const INSTALLATIONS: [Column; 4] = [
-    Column::whole("INSTALLED AT"),
-    Column::whole("REPOSITORIES"),
-    Column::text("NOTE"),
-    Column::text("SETTINGS").from(100),
+    Column::name("Installed at"),
+    Column::short("Repositories"),
+    Column::text("Note"),
+    Column::text("Settings").from(100),
 ];
+
+/// Returns the table of the App's installations.
+pub(crate) fn installations(answer: &ShownGithub) -> Table {
+    Table::new(INSTALLATIONS, answer.installations.iter().map(row))
+}
+
+/// Returns the table of the last deliveries.
+pub(crate) fn deliveries(answer: &ShownGithub, now: Time) -> Table {
+    let row = |one: &ShownDelivery| {
+        let (status, style) = match one.status {
+            Some(status @ ..400) => (status.to_string(), TextStyle::Good),
+            Some(status) => (status.to_string(), TextStyle::Bad),
+            None => ("no connection".to_owned(), TextStyle::Bad),
+        };
+        let status = Cell::state(Text::new(status, style));
+        vec![Cell::from(&one.event), Cell::time(one.at, now), status]
+    };
+    let columns = [Column::text("Event"), Column::short("Sent"), Column::short("Answer")];
+    Table::new(columns, answer.deliveries.iter().map(row))
+}
 
 /// Returns which repositories the App can access.
 #[must_use]

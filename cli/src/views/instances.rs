@@ -1,39 +1,75 @@
 //! Instances: a list, or the details of one.
 
-use muster_api::answers::{InstanceList, InstanceSummary, ShownInstance};
+use muster_api::answers::{InstanceList, InstanceSummary, OrphanStatus, ShownInstance};
 use muster_domain::instance::{RunnerState, State, Waiting};
 use muster_domain::time::Time;
 
-use super::{audit, more, phases};
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use super::{audit_of_one, more, phases};
+use crate::page::{Screen, TextPage};
+use crate::table::{Cell, Column, Medium, Subject, Table, Text, TextStyle};
 use crate::words::{clock, count, span};
 
-const COLUMNS: [Column; 11] = [
-    Column::whole("INSTANCE"),
-    Column::whole("STATE"),
-    Column::whole("RUNNER"),
-    Column::whole("TYPE"),
-    Column::whole("ZONE"),
-    Column::whole("MARKET"),
-    Column::whole("MACHINE").from(175),
-    Column::whole("KEY").from(200),
-    Column::text("JOB").at_least(22),
-    Column::whole("AGE"),
-    Column::text("WAITS FOR"),
+const COLUMNS: [Column; 12] = [
+    Column::name("Instance"),
+    Column::short("State"),
+    Column::short("Runner").below(),
+    Column::name("Pool").only(Medium::Browser),
+    Column::name("Machine").from(175),
+    Column::short("Type").below(),
+    Column::short("Zone").below(),
+    Column::short("Market").below(),
+    Column::name("Key").from(200).only(Medium::Terminal),
+    Column::text("Job").at_least(22),
+    Column::number("Age"),
+    Column::text("Waits for"),
 ];
 
-/// Minimum width for all columns; on narrower screens some are merged.
+/// Minimum width for all columns; on narrower terminals some are merged.
 const WIDE: u16 = 150;
 
 const NARROW: [Column; 7] = [
-    Column::whole("INSTANCE"),
-    Column::whole("STATE"),
-    Column::whole("TYPE"),
-    Column::whole("MARKET").from(100),
-    Column::whole("MACHINE").from(125),
-    Column::whole("AGE").from(90),
-    Column::text("JOB, OR WAITS FOR"),
+    Column::name("Instance"),
+    Column::short("State"),
+    Column::short("Type"),
+    Column::short("Market").from(100),
+    Column::name("Machine").from(125),
+    Column::number("Age").from(90),
+    Column::text("Job, or waits for"),
 ];
+
+/// Returns the table of instances.
+pub(crate) fn table<'a>(
+    instances: impl IntoIterator<Item = &'a InstanceSummary>,
+    now: Time,
+) -> Table {
+    Table::new(COLUMNS, instances.into_iter().map(|one| row(one, now)))
+}
+
+const ORPHANS: [Column; 5] = [
+    Column::name("Machine"),
+    Column::name("Of"),
+    Column::short("Since"),
+    Column::number("Attempts"),
+    Column::text("Last error"),
+];
+
+/// Returns the table of the orphan ledger.
+pub(crate) fn orphans(all: &[OrphanStatus], now: Time) -> Table {
+    let row = |one: &OrphanStatus| {
+        let of = one.instance.as_ref().map(|name| Subject::Instance(name.to_string()));
+        vec![
+            Cell::from(one.machine.as_str()),
+            match (&one.instance, of) {
+                (Some(name), Some(of)) => Cell::link(name.as_str(), of),
+                _ => Text::none().into(),
+            },
+            Cell::time(Some(one.since), now),
+            Cell::from(one.attempts.to_string()),
+            Text::known(one.last_error.as_ref()).into(),
+        ]
+    };
+    Table::new(ORPHANS, all.iter().map(row))
+}
 
 /// Renders the answer to `list`.
 #[must_use]
@@ -44,9 +80,9 @@ pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
     } else {
         let instances = answer.instances.iter();
         if page.width().is_some_and(|width| width < WIDE) {
-            page.table(&NARROW, instances.map(|one| narrow(one, now)).collect());
+            page.table(&Table::new(NARROW, instances.map(|one| narrow(one, now))));
         } else {
-            page.table(&COLUMNS, instances.map(|one| row(one, now)).collect());
+            page.table(&table(instances, now));
         }
     }
     more(&mut page, &answer.more);
@@ -59,24 +95,30 @@ pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
     page.into_text()
 }
 
-fn row(one: &InstanceSummary, now: Time) -> Vec<Text> {
+fn row(one: &InstanceSummary, now: Time) -> Vec<Cell> {
+    let state = state(one.state);
+    let state = match one.forced {
+        true => Text::new(format!("{}, forced", state.text()), state.style()),
+        false => state,
+    };
+    let name = one.name.as_str();
     vec![
-        Text::from(one.name.as_str()),
-        state(one.state),
-        runner(one.runner_state),
-        known(one.make.kind.as_ref()),
-        known(one.make.zone.as_ref()),
-        known(one.make.market),
-        known(one.machine.as_ref()),
-        known(one.key()),
-        known(job(one)),
-        Text::from(span(one.age_seconds)),
-        waits_for(one, now),
+        Cell::link(name, Subject::Instance(name.to_owned())),
+        Cell::state(state),
+        Cell::state(runner(one.runner_state)),
+        Cell::pool(Some(&one.pool)),
+        Text::known(one.machine.as_ref()).into(),
+        Text::known(one.make.kind.as_ref()).into(),
+        Text::known(one.make.zone.as_ref()).into(),
+        Text::known(one.make.market).into(),
+        Text::known(one.key()).into(),
+        match (one.key(), job(one)) {
+            (Some(key), Some(name)) => Cell::link(name, Subject::Job(key)),
+            (_, name) => Text::known(name).into(),
+        },
+        span(one.age_seconds).into(),
+        waits_for(one, now).into(),
     ]
-}
-
-fn known(what: Option<impl ToString>) -> Text {
-    what.map_or_else(Text::none, |what| what.to_string().into())
 }
 
 /// Merges state and runner, and type and zone. An instance that waits shows what it waits for;
@@ -90,10 +132,10 @@ fn narrow(one: &InstanceSummary, now: Time) -> Vec<Text> {
         Text::from(one.name.as_str()),
         if is_running { runner(one.runner_state) } else { state(one.state) },
         if place.is_empty() { Text::none() } else { place.join(" ").into() },
-        known(one.make.market),
-        known(one.machine.as_ref()),
+        Text::known(one.make.market),
+        Text::known(one.machine.as_ref()),
         Text::from(span(one.age_seconds)),
-        if waits == Text::none() { known(job(one)) } else { waits },
+        if waits.is_none() { Text::known(job(one)) } else { waits },
     ]
 }
 
@@ -104,19 +146,18 @@ pub(crate) fn job(one: &InstanceSummary) -> Option<String> {
     named.or_else(|| one.key().map(|key| key.to_string()))
 }
 
-fn state(state: State) -> Text {
+pub(crate) fn state(state: State) -> Text {
     let look = match state {
         State::PendingCreate | State::Creating => TextStyle::Dim,
-        State::Running => TextStyle::Plain,
+        State::Running => TextStyle::Good,
         State::Error => TextStyle::Bad,
-        State::PendingDelete | State::PendingForceDelete | State::Deleting | State::Deleted => {
-            TextStyle::Warning
-        }
+        State::PendingDelete | State::PendingForceDelete | State::Deleting => TextStyle::Warning,
+        State::Deleted => TextStyle::Plain,
     };
     Text::new(state.as_str(), look)
 }
 
-fn runner(state: RunnerState) -> Text {
+pub(crate) fn runner(state: RunnerState) -> Text {
     let look = match state {
         RunnerState::Active => TextStyle::Good,
         RunnerState::Failed => TextStyle::Bad,
@@ -203,7 +244,7 @@ pub fn show(answer: &ShownInstance, now: Time, screen: Screen) -> String {
     }
     if !answer.audit.is_empty() {
         page.gap();
-        audit(&mut page, &answer.audit, now);
+        page.table(&audit_of_one(&answer.audit, now));
     }
     page.into_text()
 }

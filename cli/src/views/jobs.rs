@@ -2,54 +2,123 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
-use muster_api::answers::{AdoptedJobs, JobList, UnservedJob, WaitingJob};
+use muster_api::answers::{AdoptedJobs, InstanceSummary, JobList, UnservedJob, WaitingJob};
 use muster_domain::explain::{AWAITS_APPROVAL, NO_POOL};
+use muster_domain::ids::{InstanceName, JobKey, PoolName};
+use muster_domain::instance::RunnerState;
 use muster_domain::job::labels::Labels;
+use muster_domain::launch::verdict::WaitReason;
 use muster_domain::text::{sentence, with_clocks};
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 
-use super::more;
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use super::{instances, more};
+use crate::page::{Screen, TextPage};
+use crate::table::{Cell, Column, Medium, Subject, Table, Text, TextStyle};
 use crate::words::{clock, count, span};
 
-/// The columns in a pipe.
 const COLUMNS: [Column; 7] = [
-    Column::text("JOB"),
-    Column::whole("KEY"),
-    Column::text("LABELS"),
-    Column::whole("POOL"),
-    Column::whole("WAITS"),
-    Column::whole("FOR"),
-    Column::text("WHY"),
+    Column::text("Job").at_least(24),
+    Column::name("Key").from(110).only(Medium::Terminal),
+    Column::text("Labels").from(130),
+    Column::name("Pool"),
+    Column::number("For"),
+    Column::short("Reason").only(Medium::Terminal),
+    Column::text("Why").at_least(24).lead(),
 ];
 
-/// The columns of jobs that wait for the same thing.
-const ALIKE: [Column; 5] = [
-    Column::text("JOB").at_least(32),
-    Column::whole("KEY").from(100),
-    Column::text("LABELS").from(130),
-    Column::whole("POOL"),
-    Column::whole("WAITS"),
-];
+/// A job from any of the lists.
+pub(crate) struct JobRow<'a> {
+    /// Its filter on the page of jobs.
+    pub kind: &'static str,
+    key: JobKey,
+    /// Its name, such as `acme/app test (3)`; its key if the name is unknown.
+    name: String,
+    labels: String,
+    pub pool: Option<&'a PoolName>,
+    age: Seconds,
+    /// The code of a waiting job's reason.
+    reason: Option<WaitReason>,
+    why: String,
+    claim: Option<&'a InstanceName>,
+}
 
-/// The columns of jobs with an instance.
-const CLAIMED: [Column; 5] = [
-    Column::text("JOB").at_least(32),
-    Column::whole("KEY").from(100),
-    Column::text("LABELS").from(130),
-    Column::whole("INSTANCE"),
-    Column::whole("WAITS"),
-];
+impl JobRow<'_> {
+    /// Returns the words that a search matches.
+    pub(crate) fn words(&self) -> [String; 4] {
+        let reason = self.reason.map_or("", WaitReason::as_str).to_owned();
+        [self.name.clone(), self.key.to_string(), self.labels.clone(), reason]
+    }
 
-const UNSERVED: [Column; 5] = [
-    Column::text("JOB").at_least(24),
-    Column::whole("KEY").from(120),
-    Column::text("LABELS").from(130),
-    Column::whole("WAITS"),
-    Column::text("WHY").at_least(24),
-];
+    fn cells(&self) -> Vec<Cell> {
+        let instance = |name: &InstanceName| Subject::Instance(name.to_string());
+        vec![
+            Cell::link(&self.name, Subject::Job(self.key)),
+            Text::new(self.key.to_string(), TextStyle::Dim).into(),
+            match self.labels.is_empty() {
+                true => Text::none().into(),
+                false => (&self.labels).into(),
+            },
+            Cell::pool(self.pool),
+            span(self.age).into(),
+            Text::known(self.reason.map(WaitReason::as_str)).into(),
+            match self.claim {
+                Some(name) => Cell::link(&self.why, instance(name)),
+                None => (&self.why).into(),
+            },
+        ]
+    }
+}
+
+/// Returns the table of jobs.
+pub(crate) fn table<'a, 'b: 'a>(rows: impl IntoIterator<Item = &'a JobRow<'b>>) -> Table {
+    Table::new(COLUMNS, rows.into_iter().map(JobRow::cells))
+}
+
+pub(crate) fn waiting(one: &WaitingJob, now: Time) -> JobRow<'_> {
+    JobRow {
+        kind: "waiting",
+        key: one.job,
+        name: format!("{} {}", one.repository, one.name),
+        labels: labels(&one.labels),
+        pool: one.pool.as_ref(),
+        age: one.age_seconds,
+        reason: one.waits_for,
+        why: why(one, now),
+        claim: one.claim.as_ref(),
+    }
+}
+
+/// Returns the row of a job without launches. `kind`: its filter.
+pub(crate) fn other<'a>(kind: &'static str, one: &'a UnservedJob) -> JobRow<'a> {
+    JobRow {
+        kind,
+        key: one.job,
+        name: format!("{} {}", one.repository, one.name),
+        labels: labels(&one.labels),
+        pool: one.pool.as_ref(),
+        age: one.age_seconds,
+        reason: None,
+        why: one.reason.clone(),
+        claim: None,
+    }
+}
+
+/// Returns the row of an instance's job; `None` unless it runs one.
+pub(crate) fn running(one: &InstanceSummary, now: Time) -> Option<JobRow<'_>> {
+    let key = one.key().filter(|_| one.runner_state == RunnerState::Active)?;
+    Some(JobRow {
+        kind: "running",
+        key,
+        name: instances::job(one).unwrap_or_default(),
+        labels: String::new(),
+        pool: Some(&one.pool),
+        age: now.since(one.since),
+        reason: None,
+        why: format!("running on {}", one.name),
+        claim: Some(&one.name),
+    })
+}
 
 /// Number of pools that the summary names.
 const NAMED: usize = 5;
@@ -61,13 +130,13 @@ pub fn list(answer: &JobList, now: Time, screen: Screen) -> String {
     let mut page = TextPage::new(screen);
     let JobList { jobs, unserved, waiting_for_approval, more: truncated } = answer;
     if page.is_piped() {
-        let mut rows: Vec<_> = jobs.iter().map(|job| row(job, now)).collect();
-        rows.extend(unserved.iter().chain(waiting_for_approval).map(row_of_another));
-        page.table(&COLUMNS, rows);
+        let jobs = jobs.iter().map(|job| waiting(job, now));
+        let others = unserved.iter().chain(waiting_for_approval).map(|job| other("", job));
+        page.table(&table(&jobs.chain(others).collect::<Vec<_>>()));
     } else {
         page.wrapped(Text::new(summary(answer), TextStyle::Strong));
         others(&mut page, "No pool serves these", NO_POOL, unserved);
-        waiting(&mut page, jobs, now);
+        groups(&mut page, jobs, now);
         let headline = "Waiting for an approval at GitHub";
         others(&mut page, headline, AWAITS_APPROVAL, waiting_for_approval);
     }
@@ -117,12 +186,12 @@ pub fn adopted(answer: &AdoptedJobs, now: Time, screen: Screen) -> String {
         page.line([taken_in_all(answer).into()]);
     }
     if page.is_piped() {
-        let mut rows: Vec<_> = taken_in.iter().map(|job| row(job, now)).collect();
-        rows.extend(unserved.iter().map(row_of_another));
-        page.table(&COLUMNS, rows);
+        let jobs = taken_in.iter().map(|job| waiting(job, now));
+        let others = unserved.iter().map(|job| other("", job));
+        page.table(&table(&jobs.chain(others).collect::<Vec<_>>()));
     } else {
         others(&mut page, "No pool serves these", NO_POOL, unserved);
-        waiting(&mut page, taken_in, now);
+        groups(&mut page, taken_in, now);
     }
     page.into_text()
 }
@@ -149,7 +218,7 @@ pub fn taken_in_all(answer: &AdoptedJobs) -> String {
 }
 
 /// Adds waiting jobs by what they wait for: first what prevents a launch, then the largest group.
-fn waiting(page: &mut TextPage, jobs: &[WaitingJob], now: Time) {
+fn groups(page: &mut TextPage, jobs: &[WaitingJob], now: Time) {
     let (claimed, others): (Vec<&WaitingJob>, Vec<_>) =
         jobs.iter().partition(|job| job.claim.is_some());
     let mut groups: BTreeMap<(bool, String), Vec<&WaitingJob>> = BTreeMap::new();
@@ -159,45 +228,53 @@ fn waiting(page: &mut TextPage, jobs: &[WaitingJob], now: Time) {
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((is_plain, _), jobs)| (*is_plain, Reverse(jobs.len())));
     for ((is_plain, reason), jobs) in groups {
-        let look = if is_plain { TextStyle::Plain } else { TextStyle::Warning };
+        let style = if is_plain { TextStyle::Plain } else { TextStyle::Warning };
         let next = next_check(jobs.iter().filter_map(|job| job.until).min(), now);
-        let row = |job: &&WaitingJob| cells(job, named(job.pool.as_ref()));
         let headline = format!("{}{next}", with_clocks(&reason, now));
-        section(page, &headline, look, &ALIKE, jobs.iter().map(row).collect());
+        section(page, &headline, style, &because(&jobs, |_| String::new(), now));
     }
     if !claimed.is_empty() {
-        let row = |job: &&WaitingJob| cells(job, named(job.claim.as_ref()));
-        let rows = claimed.iter().map(row).collect();
-        section(page, "Assigned to an instance", TextStyle::Plain, &CLAIMED, rows);
+        let instance =
+            |job: &WaitingJob| job.claim.as_ref().map(ToString::to_string).unwrap_or_default();
+        section(
+            page,
+            "Assigned to an instance",
+            TextStyle::Plain,
+            &because(&claimed, instance, now),
+        );
     }
 }
 
-/// Adds a table below a heading with the number of its jobs.
-fn section(
-    page: &mut TextPage,
-    headline: &str,
-    look: TextStyle,
-    columns: &[Column],
-    rows: Vec<Vec<Text>>,
-) {
+/// Returns the rows of waiting jobs whose reasons are in their heading. `rest`: what is not.
+fn because<'a>(
+    jobs: &[&'a WaitingJob],
+    rest: impl Fn(&WaitingJob) -> String,
+    now: Time,
+) -> Vec<JobRow<'a>> {
+    jobs.iter().map(|job| JobRow { why: rest(job), ..waiting(job, now) }).collect()
+}
+
+/// Adds a table below a heading with the number of its jobs. The heading replaces the reasons;
+/// columns that are empty in all rows are left out.
+fn section(page: &mut TextPage, headline: &str, style: TextStyle, rows: &[JobRow<'_>]) {
     page.gap();
     let headline = format!("{} {}", sentence(headline), count(rows.len(), "job"));
-    page.wrapped(Text::new(headline, look));
-    page.table(columns, rows);
-}
-
-fn cells(job: &WaitingJob, owner: Text) -> Vec<Text> {
-    vec![
-        Text::from(format!("{} {}", job.repository, job.name)),
-        Text::new(job.job.to_string(), TextStyle::Dim),
-        Text::from(labels(&job.labels)),
-        owner,
-        Text::from(span(job.age_seconds)),
-    ]
-}
-
-fn named(name: Option<&impl Display>) -> Text {
-    name.map_or_else(Text::none, |name| Text::from(name.to_string()))
+    page.wrapped(Text::new(headline, style));
+    let has_pool = rows.iter().any(|row| row.pool.is_some());
+    let has_why = rows.iter().any(|row| !row.why.is_empty());
+    let mut table = table(rows);
+    if rows.iter().any(|row| row.claim.is_some())
+        && let Some(last) = table.columns.last_mut()
+    {
+        last.title = "Instance";
+    }
+    table.keep(|column| match column.title {
+        "Reason" => false,
+        "Pool" => has_pool,
+        "Why" => has_why,
+        _ => true,
+    });
+    page.table(&table);
 }
 
 /// Returns what a job without an instance waits for.
@@ -209,57 +286,17 @@ fn reason(job: &WaitingJob) -> String {
     }
 }
 
-fn row(job: &WaitingJob, now: Time) -> Vec<Text> {
-    vec![
-        Text::from(format!("{} {}", job.repository, job.name)),
-        Text::new(job.job.to_string(), TextStyle::Dim),
-        Text::from(labels(&job.labels)),
-        named(job.pool.as_ref()),
-        Text::from(span(job.age_seconds)),
-        job.waits_for.map_or_else(Text::none, |reason| reason.as_str().into()),
-        Text::from(why(job, now)),
-    ]
-}
-
-/// Returns the row of a job without launches among the waiting ones: in a pipe all lines have the
-/// same columns.
-fn row_of_another(job: &UnservedJob) -> Vec<Text> {
-    let mut row = other(job);
-    row.insert(3, Text::none());
-    row.insert(5, Text::none());
-    row
-}
-
 /// Adds a list of jobs without launches, below a heading, which already says `known` of their reasons.
 fn others(page: &mut TextPage, headline: &str, known: &str, jobs: &[UnservedJob]) {
     if jobs.is_empty() {
         return;
     }
-    let rest = |job: &UnservedJob| {
-        let reason = job.reason.as_str();
-        reason.strip_prefix(known).map_or(reason, |rest| rest.trim_start_matches("; ")).to_owned()
-    };
     let row = |job| {
-        let mut row = other(job);
-        row[4] =
-            Some(rest(job)).filter(|rest| !rest.is_empty()).map_or_else(Text::none, Text::from);
-        row
+        let row = other("", job);
+        let rest = row.why.strip_prefix(known).map(|rest| rest.trim_start_matches("; ").to_owned());
+        JobRow { why: rest.unwrap_or_else(|| row.why.clone()), ..row }
     };
-    let columns = match jobs.iter().all(|job| rest(job).is_empty()) {
-        true => &UNSERVED[..UNSERVED.len() - 1],
-        false => &UNSERVED,
-    };
-    section(page, headline, TextStyle::Warning, columns, jobs.iter().map(row).collect());
-}
-
-fn other(job: &UnservedJob) -> Vec<Text> {
-    vec![
-        Text::from(format!("{} {}", job.repository, job.name)),
-        Text::new(job.job.to_string(), TextStyle::Dim),
-        Text::from(labels(&job.labels)),
-        Text::from(span(job.age_seconds)),
-        Text::from(&job.reason),
-    ]
+    section(page, headline, TextStyle::Warning, &jobs.iter().map(row).collect::<Vec<_>>());
 }
 
 /// Returns what the job waits for.

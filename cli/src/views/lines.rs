@@ -5,20 +5,21 @@ use muster_domain::time::Time;
 use muster_domain::usage::{Line, UsageKind, WaitsFor};
 
 use super::waits::words;
+use crate::csv::Csv;
 use crate::money::{dollars, exact};
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
-use crate::table::Csv;
+use crate::page::{Screen, TextPage};
+use crate::table::{Column, Table, Text, TextStyle};
 use crate::words::clock;
 
 const COLUMNS: [Column; 8] = [
-    Column::whole("ENDED"),
-    Column::text("JOB").at_least(16),
-    Column::whole("POOL").from(100),
-    Column::whole("TYPE").from(90),
-    Column::whole("WAITED"),
-    Column::text("PARTS").from(130),
-    Column::whole("LASTED"),
-    Column::whole("DOLLARS"),
+    Column::short("Ended"),
+    Column::text("Job").at_least(16),
+    Column::name("Pool").from(100),
+    Column::name("Type").from(90),
+    Column::number("Waited"),
+    Column::text("Parts").from(130),
+    Column::number("Lasted"),
+    Column::number("Dollars"),
 ];
 
 /// Renders the lines, newest first.
@@ -32,7 +33,7 @@ pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
     let mut rows: Vec<(Time, Vec<Text>)> =
         lines.iter().map(|line| (line.at, row(line, now))).collect();
     rows.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-    page.table(&COLUMNS, rows.into_iter().map(|(_, row)| row).collect());
+    page.table(&Table::new(COLUMNS, rows.into_iter().map(|(_, row)| row)));
     page.into_text()
 }
 

@@ -3,8 +3,9 @@
 use muster_domain::time::Time;
 use serde_json::Value;
 
-use crate::page::{Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
 use crate::sources::Source;
+use crate::table::{Text, TextStyle};
 use crate::words::moment;
 
 /// A raw log line.

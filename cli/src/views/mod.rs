@@ -24,8 +24,8 @@ use muster_api::answers::More;
 use muster_domain::audit::Audit;
 use muster_domain::time::Time;
 
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
-use crate::words::clock;
+use crate::page::{Screen, TextPage};
+use crate::table::{Cell, Column, Subject, Table, Text, TextStyle};
 
 /// Replaces the names of request fields in the function's message with the command's options.
 #[must_use]
@@ -67,9 +67,6 @@ fn more(page: &mut TextPage, more: &More) {
     }
 }
 
-const AUDIT: [Column; 4] =
-    [Column::whole("AT"), Column::whole("WHAT"), Column::whole("BY"), Column::text("WHY")];
-
 /// Renders the answer to `audit`.
 #[must_use]
 pub fn trail(lines: &[Audit], now: Time, screen: Screen) -> String {
@@ -81,34 +78,40 @@ pub fn trail(lines: &[Audit], now: Time, screen: Screen) -> String {
         ]);
         return page.into_text();
     }
-    let rows = lines.iter().map(|line| {
-        let mut row = row(line, now);
-        row.insert(2, Text::from(&line.subject));
-        row
-    });
-    page.table(&TRAIL, rows.collect());
+    page.table(&audit(lines, now));
     page.into_text()
 }
 
-const TRAIL: [Column; 5] = [
-    Column::whole("AT"),
-    Column::whole("WHAT"),
-    Column::text("OF").at_least(16),
-    Column::whole("BY"),
-    Column::text("WHY").at_least(16),
+/// The title of the column that names the subject.
+const OF: &str = "Of";
+
+const AUDIT: [Column; 5] = [
+    Column::short("At"),
+    Column::short("What"),
+    Column::text(OF).at_least(16),
+    Column::name("By"),
+    Column::text("Why").at_least(16),
 ];
 
-/// Adds the audit lines of one subject.
-fn audit(page: &mut TextPage, lines: &[Audit], now: Time) {
-    page.table(&AUDIT, lines.iter().map(|line| row(line, now)).collect());
+/// Returns audit lines.
+pub(crate) fn audit(lines: &[Audit], now: Time) -> Table {
+    Table::new(AUDIT, lines.iter().map(|line| row(line, now)))
 }
 
-fn row(line: &Audit, now: Time) -> Vec<Text> {
+/// Returns the audit lines of one subject, without its name.
+pub(crate) fn audit_of_one(lines: &[Audit], now: Time) -> Table {
+    let mut table = audit(lines, now);
+    table.keep(|column| column.title != OF);
+    table
+}
+
+fn row(line: &Audit, now: Time) -> Vec<Cell> {
     let kind = serde_json::json!(line.kind);
     vec![
-        Text::from(clock(line.at, now)),
-        Text::from(kind.as_str().unwrap_or_default()),
-        Text::from(&line.by),
-        Text::from(&line.why),
+        Cell::time(Some(line.at), now),
+        kind.as_str().unwrap_or_default().replace('_', " ").into(),
+        Cell::link(&line.subject, Subject::Audited(line.subject.clone())),
+        (&line.by).into(),
+        (&line.why).into(),
     ]
 }

@@ -1,32 +1,51 @@
 //! The phases of machines, and how long machines take for them.
 
-use muster_api::answers::PhaseList;
+use muster_api::answers::{PhaseList, PoolPhases};
 use muster_domain::instance::{Instance, Pace, Phase};
 use muster_domain::time::Time;
 
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Column, Medium, Table, Text, TextStyle};
 use crate::words::{clock, seconds};
 
 const COLUMNS: [Column; 7] = [
-    Column::whole("POOL"),
-    Column::whole("PHASE"),
-    Column::whole("MACHINES"),
-    Column::whole("P50"),
-    Column::whole("P95"),
-    Column::whole("P50 SINCE PLAN"),
-    Column::whole("P95 SINCE PLAN"),
+    Column::name("Pool").only(Medium::Terminal),
+    Column::short("Phase"),
+    Column::number("Machines"),
+    Column::number("P50"),
+    Column::number("P95"),
+    Column::number("P50 since plan"),
+    Column::number("P95 since plan"),
 ];
+
+/// Returns the table of phases.
+pub(crate) fn table(pools: &[PoolPhases]) -> Table {
+    Table::new(COLUMNS, pools.iter().flat_map(rows))
+}
+
+fn rows(of: &PoolPhases) -> Vec<Vec<Text>> {
+    let pool = || Text::from(of.pool.as_str());
+    if of.phases.is_empty() {
+        return vec![[vec![pool(), Text::none(), Text::from("0")], unknown(4)].concat()];
+    }
+    let row = |phase: &Phase| {
+        let pace = of.phases.iter().find(|pace| pace.phase == *phase);
+        let name = Text::from(phase.as_str());
+        [vec![pool(), name], pace.map_or_else(unreached, figures)].concat()
+    };
+    Phase::after_plan().iter().map(row).collect()
+}
 
 fn heading(phase: Phase) -> &'static str {
     match phase {
-        Phase::Planned => "PLANNED",
-        Phase::Launched => "LAUNCHED",
-        Phase::Running => "RUNNING",
-        Phase::Booted => "BOOTED",
-        Phase::Prepared => "PREPARED",
-        Phase::Registered => "REGISTERED",
-        Phase::Started => "STARTED",
-        Phase::Job => "JOB",
+        Phase::Planned => "Planned",
+        Phase::Launched => "Launched",
+        Phase::Running => "Running",
+        Phase::Booted => "Booted",
+        Phase::Prepared => "Prepared",
+        Phase::Registered => "Registered",
+        Phase::Started => "Started",
+        Phase::Job => "Job",
     }
 }
 
@@ -52,19 +71,7 @@ fn about(phase: Phase) -> &'static str {
 #[must_use]
 pub fn page(answer: &PhaseList, now: Time, screen: Screen) -> String {
     let mut page = TextPage::new(screen);
-    let rows = answer.pools.iter().flat_map(|of| {
-        let pool = || Text::from(of.pool.as_str());
-        if of.phases.is_empty() {
-            return vec![[vec![pool(), Text::none(), Text::from("0")], unknown(4)].concat()];
-        }
-        let row = |phase: &Phase| {
-            let pace = of.phases.iter().find(|pace| pace.phase == *phase);
-            let name = Text::from(phase.as_str());
-            [vec![pool(), name], pace.map_or_else(unreached, figures)].concat()
-        };
-        Phase::after_plan().iter().map(row).collect()
-    });
-    page.table(&COLUMNS, rows.collect());
+    page.table(&table(&answer.pools));
     if page.is_piped() {
         return page.into_text();
     }
@@ -123,8 +130,8 @@ pub fn of_one(page: &mut TextPage, one: &Instance) {
     };
     page.gap();
     let columns: Vec<Column> =
-        Phase::after_plan().iter().map(|phase| Column::whole(heading(*phase))).collect();
-    page.table(&columns, vec![Phase::after_plan().iter().map(cell).collect()]);
+        Phase::after_plan().iter().map(|phase| Column::number(heading(*phase))).collect();
+    page.table(&Table::new(columns, [Phase::after_plan().iter().map(cell).collect()]));
     if !page.is_piped() {
         let has_called = known.iter().any(|(phase, _)| *phase > Phase::Launched);
         let untold = if has_called { "" } else { " Later phases appear when the machine calls." };

@@ -6,7 +6,8 @@ use muster_domain::time::Time;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Cell, Column, Table, Text, TextStyle};
 use crate::words::{clock, count};
 
 /// Returns the set as a pool file, with its fields in the order of the example.
@@ -90,12 +91,28 @@ pub fn applied(answer: &AppliedPools, screen: Screen) -> String {
 }
 
 const VERSIONS: [Column; 5] = [
-    Column::whole("VERSION"),
-    Column::whole("APPLIED"),
-    Column::whole("BY"),
-    Column::text("POOLS"),
-    Column::text("WHY"),
+    Column::number("Version"),
+    Column::short("Applied"),
+    Column::name("By"),
+    Column::text("Pools"),
+    Column::text("Why"),
 ];
+
+/// Returns the table of applied pool files.
+pub(crate) fn versions(answer: &PoolsHistory, now: Time) -> Table {
+    let row = |set: &ShownPools| {
+        let prefix = format!("version {}, ", set.pools_version);
+        let why = answer.audit.iter().find_map(|line| line.why.strip_prefix(&prefix));
+        vec![
+            Text::new(set.pools_version.to_string(), TextStyle::Strong).into(),
+            Cell::time(set.applied_at, now),
+            Text::known(set.by.as_ref()).into(),
+            names(&set.file).join(" ").into(),
+            Text::known(why).into(),
+        ]
+    };
+    Table::new(VERSIONS, answer.versions.iter().map(row))
+}
 
 /// Renders the answer to `pools` with `history`.
 #[must_use]
@@ -105,18 +122,7 @@ pub fn history(answer: &PoolsHistory, now: Time, screen: Screen) -> String {
         page.line(["No pool file has been applied yet.".into()]);
         return page.into_text();
     }
-    let rows = answer.versions.iter().map(|set| {
-        let prefix = format!("version {}, ", set.pools_version);
-        let why = answer.audit.iter().find_map(|line| line.why.strip_prefix(&prefix));
-        vec![
-            Text::new(set.pools_version.to_string(), TextStyle::Strong),
-            set.applied_at.map_or_else(Text::none, |at| clock(at, now).into()),
-            set.by.as_ref().map_or_else(Text::none, Text::from),
-            Text::from(names(&set.file).join(" ")),
-            why.map_or_else(Text::none, Text::from),
-        ]
-    });
-    page.table(&VERSIONS, rows.collect());
+    page.table(&versions(answer, now));
     page.into_text()
 }
 

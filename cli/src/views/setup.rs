@@ -4,8 +4,9 @@ use muster_api::answers::{JobList, RepositoryList, StackStatus};
 use muster_domain::ids::Entity;
 
 use super::jobs;
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
 use crate::setup::stack::ResourceChange;
+use crate::table::{Column, Table, Text, TextStyle};
 use crate::words::count;
 
 /// Renders how to run a first job, and its likely obstacles.
@@ -74,10 +75,10 @@ fn public(seen: Option<&RepositoryList>) -> Option<String> {
 }
 
 const CHANGES: [Column; 4] = [
-    Column::whole("CHANGE"),
-    Column::whole("RESOURCE"),
-    Column::text("KIND"),
-    Column::text("NOTE").at_least(16),
+    Column::short("Change"),
+    Column::name("Resource"),
+    Column::text("Kind"),
+    Column::text("Note").at_least(16),
 ];
 
 /// Renders a change set, with the release before and after.
@@ -105,7 +106,7 @@ pub fn changes(
             one.loses().map_or_else(|| Text::from(""), |lost| Text::new(lost, TextStyle::Bad));
         vec![what, Text::from(&one.resource), Text::new(kind, TextStyle::Dim), note]
     });
-    page.table(&CHANGES, rows.collect());
+    page.table(&Table::new(CHANGES, rows));
     page.into_text()
 }
 

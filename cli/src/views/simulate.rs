@@ -3,8 +3,9 @@
 use muster_domain::ids::PoolName;
 
 use crate::money::{dollars, thousands};
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
 use crate::simulate::{Field, Figures, Simulation, Tried};
+use crate::table::{Column, Table, Text, TextStyle};
 use crate::words::{count, minute};
 
 use super::waits::span;
@@ -23,11 +24,11 @@ pub fn page(told: &Simulation, screen: Screen) -> String {
         page.line([Text::new(title, TextStyle::Strong)]);
         page.gap();
     }
-    let mut columns = vec![Column::text("POOLS").at_least(18)];
+    let mut columns = vec![Column::text("Pools").at_least(18)];
     columns.extend(figures_columns());
     let mut rows = vec![row("as it was", &told.real), row("in force, model", &told.predicted)];
     rows.extend(told.new.iter().map(|(name, figures)| row(&format!("{name}, model"), figures)));
-    page.table(&columns, rows);
+    page.table(&Table::new(columns, rows));
     if let Some(tried) = &told.tried {
         page.gap();
         trial(&mut page, tried);
@@ -45,23 +46,23 @@ pub fn page(told: &Simulation, screen: Screen) -> String {
 }
 
 fn figures_columns() -> [Column; 5] {
-    ["DOLLARS", "P50", "P95", "P99", "MACHINES"].map(Column::whole)
+    ["Dollars", "P50", "P95", "P99", "Machines"].map(Column::number)
 }
 
 fn trial(page: &mut TextPage, tried: &Tried) {
     let name = match tried.field {
-        Field::Max => "MAX",
-        Field::MinIdle => "MIN_IDLE",
+        Field::Max => "max",
+        Field::MinIdle => "min_idle",
     };
-    let mut columns = vec![Column::whole(name)];
+    let mut columns = vec![Column::number(name)];
     columns.extend(figures_columns());
-    columns.push(Column::whole("UNBEATEN"));
+    columns.push(Column::number("Unbeaten"));
     let rows = tried.rows.iter().map(|one| {
         let mut cells = row(&one.value.to_string(), &one.figures);
         cells.push(if one.is_unbeaten { Text::new("●", TextStyle::Good) } else { Text::none() });
         cells
     });
-    page.table(&columns, rows.collect());
+    page.table(&Table::new(columns, rows));
 }
 
 fn row(name: &str, figures: &Figures) -> Vec<Text> {

@@ -1,20 +1,30 @@
 //! The stack as a whole: the pools, and what needs attention.
 
 use muster_api::answers::{Finding, Overview, PoolStatus, Severity};
+use muster_domain::instance::Groups;
 
 use super::jobs::labels;
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Cell, Column, Medium, Subject, Table, Text, TextStyle};
 use crate::words::{clock, minute, span};
 
-const COLUMNS: [Column; 7] = [
-    Column::whole("POOL"),
-    Column::text("LABELS"),
-    Column::whole("LIVE/MAX"),
-    Column::whole("ENDING").from(100),
-    Column::whole("WAITING"),
-    Column::whole("OLDEST"),
-    Column::text("NOTE"),
+const COLUMNS: [Column; 10] = [
+    Column::name("Pool"),
+    Column::text("Labels").only(Medium::Terminal),
+    Column::short("Live/max"),
+    Column::number("Busy").from(120),
+    Column::number("Starting").from(120),
+    Column::number("Idle").from(120),
+    Column::number("Ending").from(100),
+    Column::number("Waiting"),
+    Column::number("Oldest"),
+    Column::text("Note").lead(),
 ];
+
+/// Returns the table of pools.
+pub(crate) fn pools(answer: &Overview) -> Table {
+    Table::new(COLUMNS, answer.pools.iter().map(row))
+}
 
 /// Renders the answer to `overview` or `status`. `region`: the stack's region.
 #[must_use]
@@ -29,8 +39,7 @@ pub fn page(answer: &Overview, region: &str, screen: Screen) -> String {
         page.line(of_app(answer));
         page.gap();
     }
-    let rows = answer.pools.iter().map(row);
-    page.table(&COLUMNS, rows.collect());
+    page.table(&pools(answer));
     if !page.is_piped() {
         page.gap();
         page.marked(marked(&answer.findings));
@@ -65,23 +74,30 @@ fn of_app(answer: &Overview) -> [Text; 3] {
     [Text::new("GitHub App ", look), Text::new(mark, look), Text::new(when, TextStyle::Dim)]
 }
 
-fn row(pool: &PoolStatus) -> Vec<Text> {
+fn row(pool: &PoolStatus) -> Vec<Cell> {
     let served: Vec<String> = pool.labels.iter().map(labels).collect();
     let full = pool.live >= pool.max;
-    let number = |count: usize| {
-        if count == 0 { Text::new("0", TextStyle::Dim) } else { count.to_string().into() }
+    let number = |count: usize| match count {
+        0 => Cell::from(Text::new("0", TextStyle::Dim)),
+        count => count.to_string().into(),
     };
+    let Groups { ending, free, retrying, starting, taken } = pool.groups;
+    let name = Text::new(pool.name.as_str(), TextStyle::Strong);
     vec![
-        Text::new(pool.name.as_str(), TextStyle::Strong),
-        Text::from(served.join(", ")),
-        Text::new(
-            format!("{}/{}", pool.live, pool.max),
+        Cell::link(name, Subject::Pool(pool.name.clone())),
+        served.join(", ").into(),
+        Cell::room(
+            pool.live as usize,
+            pool.max as usize,
             if full && pool.waiting_jobs > 0 { TextStyle::Warning } else { TextStyle::Plain },
         ),
-        number(pool.groups.ending),
+        number(taken),
+        number(starting + retrying),
+        number(free),
+        number(ending),
         number(pool.waiting_jobs),
-        pool.oldest_waiting_job_seconds.map_or_else(Text::none, |age| span(age).into()),
-        note(pool),
+        Text::known(pool.oldest_waiting_job_seconds.map(span)).into(),
+        note(pool).into(),
     ]
 }
 

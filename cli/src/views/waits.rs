@@ -5,19 +5,34 @@ use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::WaitsFor;
 
 use crate::money::thousands;
-use crate::page::{Column, Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Column, Table, Text, TextStyle};
 use crate::words::seconds;
 
 const fn heading(what: WaitsFor) -> Column {
-    match what {
-        WaitsFor::Github => Column::whole("GITHUB"),
-        WaitsFor::Limits => Column::whole("LIMITS"),
-        WaitsFor::Ec2 => Column::whole("EC2"),
-        WaitsFor::Boot => Column::whole("BOOT"),
-        WaitsFor::Registration => Column::whole("REGISTER"),
-        WaitsFor::PickUp => Column::whole("PICK-UP"),
-    }
+    Column::number(match what {
+        WaitsFor::Github => "GitHub",
+        WaitsFor::Limits => "Limits",
+        WaitsFor::Ec2 => "EC2",
+        WaitsFor::Boot => "Boot",
+        WaitsFor::Registration => "Register",
+        WaitsFor::PickUp => "Pick-up",
+    })
 }
+
+/// Returns the table of waits, with all pools at its end.
+pub(crate) fn table(told: &WaitsList) -> Table {
+    let mut columns = vec![Column::text("Pool").at_least(8)];
+    columns.extend(["Jobs", "P50", "P95", "P99", "Worst"].map(Column::number));
+    columns.extend(WaitsFor::ALL.iter().map(|what| heading(*what).from(110)));
+    columns.push(Column::text("Longest because of").at_least(20));
+    let rest = (told.pools.len() > 1).then_some(&told.all);
+    Table::new(columns, told.pools.iter().chain(rest).map(row))
+}
+
+/// What the columns are.
+pub(crate) const ABOUT: &str = "From GitHub's queue to the first step. P50: median; P95: 95th percentile. \
+     Under each part: its median.";
 
 /// Returns the name of a part of a wait, and what it is, with advice if it is long.
 #[must_use]
@@ -51,17 +66,10 @@ pub fn page(told: &WaitsList, _: Time, screen: Screen) -> String {
             return page.into_text();
         }
     }
-    let mut columns = vec![Column::text("POOL").at_least(8)];
-    columns.extend(["JOBS", "P50", "P95", "P99", "WORST"].map(Column::whole));
-    columns.extend(WaitsFor::ALL.iter().map(|what| heading(*what).from(110)));
-    columns.push(Column::text("LONGEST BECAUSE OF").at_least(20));
-    let rest = (told.pools.len() > 1).then_some(&told.all);
-    page.table(&columns, told.pools.iter().chain(rest).map(row).collect());
+    page.table(&table(told));
     if !page.is_piped() {
         page.gap();
-        let said = "From GitHub's queue to the first step. P50: median; P95: 95th percentile. \
-            Under each part: its median.";
-        page.marked([(Text::new("·", TextStyle::Dim), Text::new(said, TextStyle::Dim))]);
+        page.marked([(Text::new("·", TextStyle::Dim), Text::new(ABOUT, TextStyle::Dim))]);
         page.gap();
         page.marked(WaitsFor::ALL.iter().map(|what| {
             let (name, said) = words(*what);

@@ -8,7 +8,8 @@ use muster_domain::time::Time;
 use super::logs::{LogLine, row};
 use super::status;
 use crate::display::clean;
-use crate::page::{Screen, Text, TextPage, TextStyle};
+use crate::page::{Screen, TextPage};
+use crate::table::{Text, TextStyle};
 use crate::words::clock;
 
 /// Minimum number of log lines shown.
