@@ -177,6 +177,8 @@ pub enum Subject {
     DeadLetters(Dead),
     /// The subject of an audit line.
     Audited(String),
+    /// A page of `muster ui`, by its address.
+    Page(String),
 }
 
 /// What a browser adds to a cell's text.

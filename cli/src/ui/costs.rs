@@ -2,23 +2,24 @@
 
 use maud::{Markup, html};
 use muster_api::answers::{CostsList, CostsOfDay};
-use muster_domain::usage::{Parts, Sum};
+use muster_domain::usage::{By, Parts, Sum};
 
-use super::memory::{BY, Memory};
+use super::memory::{BY, CostsView, Memory};
 use super::page::UiPage;
 use super::parts::{Tile, table, tiles};
 use super::plot::{Bar, bars};
 use super::text::Said;
 use super::waits;
 use crate::money::{dollars, share, thousands};
-use crate::table::{Column, Table};
+use crate::table::{Cell, Column, Subject, Table};
 use crate::views::costs::{self, notes};
 
 const SPANS: [(u32, &str); 3] = [(7, "7 d"), (30, "30 d"), (365, "A year")];
 
-pub(super) fn body(days: u32, by: &'static str, memory: &Memory) -> Option<Markup> {
-    let told = memory.costs(days, by)?;
-    let at = |days, by| UiPage::Costs { days, by }.address();
+pub(super) fn body(view: &CostsView, memory: &Memory) -> Option<Markup> {
+    let told = memory.costs(view)?;
+    let CostsView { days, by, .. } = *view;
+    let at = |days, by| UiPage::Costs(CostsView { days, by, ..view.clone() }).address();
     Some(html! {
         div.find {
             nav aria-label="Period" { ul { @for (span, name) in SPANS {
@@ -28,24 +29,31 @@ pub(super) fn body(days: u32, by: &'static str, memory: &Memory) -> Option<Marku
                 li { a href=(at(days, word)) aria-current=[(word == by).then_some("true")] { "by " (word) } }
             } } }
         }
-        (told_of(told))
+        @if view.pool.is_some() || view.repository.is_some() {
+            p { a href=(UiPage::Costs(CostsView { by, ..CostsView::of(days) }).address()) { "Costs of the whole stack" } }
+        }
+        (told_of(told, Some(view)))
         p.quiet {
-            a href=(super::fields::address("/costs.csv", &[("since", &format!("{days}d")), ("by", by)])) { "As CSV" }
-            " · As a command: " code { "muster costs --since " (days) "d --by " (by) }
+            a href=(view.address("/costs.csv")) { "As CSV" }
+            " · As a command: " code {
+                "muster costs --since " (days) "d --by " (by)
+                @if let Some(pool) = &view.pool { " --pool " (pool) }
+                @if let Some(repository) = &view.repository { " --repository " (Said(repository)) }
+            }
         }
         (waits::of_pools(&told.waits))
     })
 }
 
-/// Renders totals, days, rows, and notes about costs that are not included.
-pub(super) fn told_of(told: &CostsList) -> Markup {
+/// Renders totals, days, rows, and notes about costs that are not included. `view`: rows link to parts of it.
+pub(super) fn told_of(told: &CostsList, view: Option<&CostsView>) -> Markup {
     html! {
         @if told.all.machines == 0 {
             p.empty { "No machines ended in this period. The cost of a machine appears here when it has ended." }
         } @else {
             (tiles("Totals", &sums(&told.all)))
             section aria-labelledby="days" { h2 #days { "Day by day" } (of_days(told)) }
-            section aria-labelledby="rows" { h2 #rows { "By " (BY.iter().find(|(_, by)| *by == told.by).map_or("name", |(word, _)| word)) } (table(&costs::table(told))) }
+            section aria-labelledby="rows" { h2 #rows { "By " (BY.iter().find(|(_, by)| *by == told.by).map_or("name", |(word, _)| word)) } (table(&linked(told, view))) }
         }
         ul.evidence.quiet { @for note in notes(told) { li { (Said(note.text())) } } }
     }
@@ -93,6 +101,29 @@ fn of_days(told: &CostsList) -> Markup {
             (table(&by_day(told)))
         }
     }
+}
+
+/// Returns the table of costs, in which pools and repositories link to their costs.
+fn linked(told: &CostsList, view: Option<&CostsView>) -> Table {
+    let mut table = costs::table(told);
+    for (cells, row) in table.rows.iter_mut().zip(&told.rows) {
+        let part = match (view, told.by) {
+            (Some(view), By::Repository) => {
+                let repository = Some(row.name.clone());
+                CostsView { by: "job", repository, ..view.clone() }
+            }
+            (Some(view), By::Pool) => match row.name.parse() {
+                Ok(pool) => CostsView { by: BY[0].0, pool: Some(pool), ..view.clone() },
+                Err(_) => continue,
+            },
+            _ => continue,
+        };
+        if let Some(name) = cells.first_mut() {
+            let to = Subject::Page(UiPage::Costs(part).address());
+            *name = Cell::link(name.text.clone(), to);
+        }
+    }
+    table
 }
 
 fn by_day(told: &CostsList) -> Table {

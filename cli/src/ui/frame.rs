@@ -5,7 +5,7 @@ use muster_domain::time::Time;
 
 use super::assets::{ICON, SCRIPT, STYLE};
 use super::fields::{Fields, address};
-use super::memory::Memory;
+use super::memory::{CostsView, Memory};
 use super::page::{Filter, UiPage};
 use super::text::{Said, moment};
 use crate::words::span;
@@ -117,7 +117,7 @@ fn pages() -> [(&'static str, UiPage); 8] {
         ("Jobs", UiPage::Jobs(Filter::default())),
         ("Machines", UiPage::Machines(Filter::default())),
         ("Pools", UiPage::Pools),
-        ("Costs", UiPage::Costs { days: 30, by: "repository" }),
+        ("Costs", UiPage::Costs(CostsView::of(30))),
         ("Audit", UiPage::Audit { back: 0 }),
         ("GitHub", UiPage::GitHub),
         ("Dead letters", UiPage::DeadLetters(None)),
@@ -135,7 +135,7 @@ fn current(page: Option<&UiPage>, target: &UiPage) -> Option<&'static str> {
         (UiPage::Machines(_) | UiPage::Machine(_), UiPage::Machines(_))
             | (UiPage::Jobs(_) | UiPage::Job(_), UiPage::Jobs(_))
             | (UiPage::Pools | UiPage::Pool(_), UiPage::Pools)
-            | (UiPage::Costs { .. }, UiPage::Costs { .. })
+            | (UiPage::Costs(_), UiPage::Costs(_))
             | (UiPage::Audit { .. }, UiPage::Audit { .. })
             | (UiPage::DeadLetters(_), UiPage::DeadLetters(_))
     );
@@ -151,7 +151,11 @@ fn title(page: &UiPage) -> String {
         UiPage::Job(key) => format!("Job {key}"),
         UiPage::Pools => "Pools".to_owned(),
         UiPage::Pool(name) => format!("Pool {name}"),
-        UiPage::Costs { .. } => "Costs".to_owned(),
+        UiPage::Costs(CostsView { pool: Some(pool), .. }) => format!("Costs of pool {pool}"),
+        UiPage::Costs(CostsView { repository: Some(name), .. }) => {
+            format!("Costs of {}", super::text::shown(name))
+        }
+        UiPage::Costs(_) => "Costs".to_owned(),
         UiPage::Audit { .. } => "Audit".to_owned(),
         UiPage::GitHub => "GitHub".to_owned(),
         UiPage::DeadLetters(None) => "Dead letters".to_owned(),

@@ -44,8 +44,7 @@ pub enum PageQuery {
     Phases(PoolName),
     /// The audit lines of a day, counted back from today.
     Audit(u32),
-    /// The costs of a number of days up to today, and their grouping.
-    Costs(u32, &'static str),
+    Costs(CostsView),
     /// The waits of a number of days up to today; hourly if available.
     Waits(u32),
     /// The App.
@@ -54,6 +53,26 @@ pub enum PageQuery {
     DeadLetters,
     /// The messages of a dead-letter queue.
     Letters(Dead),
+}
+
+/// Costs of a number of days up to today.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CostsView {
+    pub days: u32,
+    /// The grouping, one of [`BY`].
+    pub by: &'static str,
+    /// Only this pool.
+    pub pool: Option<PoolName>,
+    /// Only this repository.
+    pub repository: Option<String>,
+}
+
+impl CostsView {
+    /// The costs of all pools and repositories, by repository.
+    #[must_use]
+    pub const fn of(days: u32) -> Self {
+        Self { days, by: BY[0].0, pool: None, repository: None }
+    }
 }
 
 /// A query in the form in which it is sent.
@@ -109,9 +128,11 @@ impl PageQuery {
                     limit: LINES,
                 })
             }
-            Self::Costs(days, by) => Request::Costs(CostsRequest {
+            Self::Costs(CostsView { days, by, pool, repository }) => Request::Costs(CostsRequest {
                 since: Some(Date::of(day(now, days.saturating_sub(1)))),
                 by: BY.iter().find(|(word, _)| word == by).map(|(_, by)| *by).unwrap_or_default(),
+                pool: pool.clone(),
+                repository: repository.clone(),
                 ..CostsRequest::default()
             }),
             Self::Waits(days) => Request::Waits(WaitsRequest {
@@ -337,7 +358,7 @@ macro_rules! answers {
 
 answers! {
     overview() -> Overview = PageQuery::Overview, Overview;
-    costs(days: u32, by: &'static str) -> CostsList = PageQuery::Costs(days, by), Costs;
+    costs(view: &CostsView) -> CostsList = PageQuery::Costs(view.clone()), Costs;
     waits(days: u32) -> WaitsList = PageQuery::Waits(days), Waits;
     status() -> StackStatus = PageQuery::Status, Status;
     list() -> InstanceList = PageQuery::List, List;

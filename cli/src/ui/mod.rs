@@ -61,7 +61,7 @@ pub fn render(page: &UiPage, memory: &Memory, about: &About, now: Time) -> Strin
         UiPage::Job(key) => job::body(*key, memory, about, now),
         UiPage::Pools => pools::body(memory, about, now),
         UiPage::Pool(name) => pools::one(name, memory, about, now),
-        UiPage::Costs { days, by } => costs::body(*days, by, memory),
+        UiPage::Costs(view) => costs::body(view, memory),
         UiPage::Audit { back } => audit::body(*back, memory, now),
         UiPage::GitHub => github::body(memory, about, now),
         UiPage::DeadLetters(None) => letters::all(memory, about),

@@ -3,7 +3,7 @@
 use muster_domain::ids::{JobKey, PoolName};
 
 use super::fields::{Fields, address, name, part};
-use super::memory::{BY, PageQuery};
+use super::memory::{BY, CostsView, PageQuery};
 use super::text::shown;
 use crate::args::Dead;
 
@@ -23,11 +23,7 @@ pub enum UiPage {
     Job(JobKey),
     Pools,
     Pool(PoolName),
-    /// Costs of a number of days up to today.
-    Costs {
-        days: u32,
-        by: &'static str,
-    },
+    Costs(CostsView),
     /// The audit trail of a day, counted back from today.
     Audit {
         back: u32,
@@ -75,7 +71,9 @@ impl UiPage {
                     fields.get("since").and_then(|since| since.strip_suffix('d')?.parse().ok());
                 let days = days.filter(|days| (1..=MAX_DAYS).contains(days)).unwrap_or(MONTH);
                 let by = BY.iter().find(|(word, _)| Some(*word) == fields.get("by"));
-                Some(Self::Costs { days, by: by.map_or(BY[0].0, |(word, _)| word) })
+                let by = by.map_or(BY[0].0, |(word, _)| word);
+                let repository = fields.get("repository").map(str::to_owned);
+                Some(Self::Costs(CostsView { days, by, pool: fields.parsed("pool"), repository }))
             }
             ("github", None, None) => Some(Self::GitHub),
             ("dead-letters", None, None) => Some(Self::DeadLetters(None)),
@@ -100,11 +98,7 @@ impl UiPage {
             Self::Job(key) => format!("/jobs/{}/{}", key.repository, key.job),
             Self::Pools => "/pools".to_owned(),
             Self::Pool(name) => format!("/pools/{}", part(name.as_str())),
-            Self::Costs { days, by } => {
-                let since = if *days == MONTH { String::new() } else { format!("{days}d") };
-                let by = if *by == BY[0].0 { "" } else { by };
-                address("/costs", &[("since", &since), ("by", by)])
-            }
+            Self::Costs(view) => view.address("/costs"),
             Self::GitHub => "/github".to_owned(),
             Self::DeadLetters(None) => "/dead-letters".to_owned(),
             Self::DeadLetters(Some(queue)) => format!("/dead-letters/{}", queue.name()),
@@ -129,12 +123,27 @@ impl UiPage {
             Self::Pool(name) => {
                 vec![PageQuery::Status, PageQuery::Pools, PageQuery::Phases(name.clone())]
             }
-            Self::Costs { days, by } => vec![PageQuery::Costs(*days, by)],
+            Self::Costs(view) => vec![PageQuery::Costs(view.clone())],
             Self::Audit { back } => vec![PageQuery::Audit(*back)],
             Self::GitHub => vec![PageQuery::GitHub],
             Self::DeadLetters(None) => vec![PageQuery::DeadLetters],
             Self::DeadLetters(Some(queue)) => vec![PageQuery::Letters(*queue)],
         }
+    }
+}
+
+impl CostsView {
+    /// Returns an address of this view: of the page, or of its CSV.
+    #[must_use]
+    pub fn address(&self, path: &str) -> String {
+        let Self { days, by, pool, repository } = self;
+        let since = if *days == MONTH { String::new() } else { format!("{days}d") };
+        let by = if *by == BY[0].0 { "" } else { by };
+        let pool = pool.as_ref().map_or("", PoolName::as_str);
+        let repository = repository.as_deref().unwrap_or_default();
+        let fields =
+            [("since", since.as_str()), ("by", by), ("pool", pool), ("repository", repository)];
+        address(path, &fields)
     }
 }
 

@@ -199,7 +199,8 @@ fn cells(group: &[(usize, &Column)], row: &[Cell], is_first: bool) -> Markup {
     let Some(((first, column), below)) = group.split_first() else { return html! {} };
     let Some(value) = row.get(*first) else { return html! {} };
     let class = match column.kind {
-        ColumnKind::Text | ColumnKind::Name => "free",
+        ColumnKind::Text => "free",
+        ColumnKind::Name => "own",
         ColumnKind::Short => "short",
         ColumnKind::Number => "number",
     };
@@ -245,6 +246,7 @@ fn link(to: &Subject, text: &str) -> Markup {
             html! { a href=(page) { (text) } }
         }
         Subject::Audited(name) => subject(name),
+        Subject::Page(address) => html! { a href=(address) { (Said(text)) } },
     }
 }
 

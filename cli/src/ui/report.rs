@@ -4,7 +4,7 @@ use maud::html;
 use muster_domain::time::Time;
 
 use super::frame::{About, alone};
-use super::memory::{Memory, PageQuery};
+use super::memory::{CostsView, Memory, PageQuery};
 use super::parts::table;
 use super::text::Said;
 use super::{costs, findings, overview, waits};
@@ -14,7 +14,7 @@ use crate::words::minute;
 /// Returns the queries for this number of days.
 #[must_use]
 pub fn questions(days: u32) -> Vec<PageQuery> {
-    vec![PageQuery::Overview, PageQuery::Costs(days, "repository")]
+    vec![PageQuery::Overview, PageQuery::Costs(CostsView::of(days))]
 }
 
 /// Renders the page.
@@ -28,9 +28,9 @@ pub fn page(days: u32, memory: &Memory, about: &About, now: Time) -> String {
             (findings::section(told, true, now))
             (overview::sums(told))
         }
-        @if let Some(cost) = memory.costs(days, "repository") {
+        @if let Some(cost) = memory.costs(&CostsView::of(days)) {
             (waits::of_pools(&cost.waits))
-            section aria-labelledby="costs" { h2 #costs { "Costs, " (cost.from) " to " (cost.to) } (costs::told_of(cost)) }
+            section aria-labelledby="costs" { h2 #costs { "Costs, " (cost.from) " to " (cost.to) } (costs::told_of(cost, None)) }
         }
         @if let Some(told) = memory.overview() {
             section aria-labelledby="pools" { h2 #pools { "Pools" } (table(&status::pools(told))) }

@@ -11,10 +11,10 @@ use crate::words::{clock, count, span};
 
 const COLUMNS: [Column; 12] = [
     Column::name("Instance"),
+    Column::name("Pool").only(Medium::Browser).below(),
     Column::short("State"),
     Column::short("Runner").below(),
-    Column::name("Pool").only(Medium::Browser),
-    Column::name("Machine").from(175),
+    Column::short("Machine").from(175),
     Column::short("Type").below(),
     Column::short("Zone").below(),
     Column::short("Market").below(),
@@ -104,9 +104,9 @@ fn row(one: &InstanceSummary, now: Time) -> Vec<Cell> {
     let name = one.name.as_str();
     vec![
         Cell::link(name, Subject::Instance(name.to_owned())),
+        Cell::pool(Some(&one.pool)),
         Cell::state(state),
         Cell::state(runner(one.runner_state)),
-        Cell::pool(Some(&one.pool)),
         Text::known(one.machine.as_ref()).into(),
         Text::known(one.make.kind.as_ref()).into(),
         Text::known(one.make.zone.as_ref()).into(),

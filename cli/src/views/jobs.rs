@@ -303,7 +303,7 @@ fn others(page: &mut TextPage, headline: &str, known: &str, jobs: &[UnservedJob]
 pub(crate) fn why(job: &WaitingJob, now: Time) -> String {
     match &job.claim {
         Some(instance) => format!("for {instance}"),
-        None => format!("{}{}", reason(job), next_check(job.until, now)),
+        None => with_clocks(&format!("{}{}", reason(job), next_check(job.until, now)), now),
     }
 }
 

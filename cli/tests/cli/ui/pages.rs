@@ -130,7 +130,7 @@ pub(crate) fn lines(html: &str) -> String {
     text + "\n"
 }
 
-const ADDRESSES: [&str; 16] = [
+const ADDRESSES: [&str; 18] = [
     "/",
     "/machines",
     "/machines?state=orphan",
@@ -142,6 +142,8 @@ const ADDRESSES: [&str; 16] = [
     "/pools/gpu",
     "/costs",
     "/costs?since=7d&by=pool",
+    "/costs?since=7d&by=job&repository=acme%2Fapp",
+    "/costs?pool=gpu",
     "/audit",
     "/audit?back=3",
     "/dead-letters",
@@ -204,7 +206,7 @@ fn a_list_is_narrowed_and_has_an_end() {
     let rows = |address: &str| {
         let page = page(address);
         let html = render(&page, &known(&page, many), &about(), NOW);
-        let rows: Vec<&str> = html.split("<tr><th class=\"free\" scope=\"row\">").skip(1).collect();
+        let rows: Vec<&str> = html.split("<tr><th class=\"own\" scope=\"row\">").skip(1).collect();
         let first = rows.first().and_then(|row| row.split("<bdi>").nth(1)?.split("</bdi>").next());
         (rows.len(), first.unwrap_or_default().to_owned())
     };

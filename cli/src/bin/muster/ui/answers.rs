@@ -104,11 +104,11 @@ async fn find_page(ui: &Arc<Ui>, text: &str) -> Response<Body> {
 /// Returns the costs as CSV.
 async fn costs_csv(ui: &Arc<Ui>, fields: &Fields) -> Response<Body> {
     let page = UiPage::read("/costs", fields);
-    let Some(UiPage::Costs { days, by }) = page else {
+    let Some(UiPage::Costs(view)) = page else {
         return html(ui, 404, &frame::missing(&ui.about));
     };
-    wait_for_answers(ui, &[PageQuery::Costs(days, by)]).await;
-    let told = ui.memory().costs(days, by).map(csv);
+    wait_for_answers(ui, &[PageQuery::Costs(view.clone())]).await;
+    let told = ui.memory().costs(&view).map(csv);
     let headers = [("content-disposition", "attachment; filename=\"costs.csv\"")];
     match told {
         Some(text) => with(200, &headers, "text/csv; charset=utf-8", text),
