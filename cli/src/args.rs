@@ -207,7 +207,7 @@ pub enum Command {
         #[arg(long = "for", value_name = "TIME", value_parser = read_pause)]
         length: Option<Seconds>,
     },
-    /// Resume what was paused
+    /// Resume what was paused, or retry now after failures
     Resume(SwitchArgs),
     /// Show, check, compare and apply the pool file
     Pools {

@@ -23,6 +23,7 @@ pub mod setup;
 pub mod simulate;
 pub mod sources;
 pub mod table;
+pub mod trend;
 pub mod ui;
 pub mod views;
 pub mod words;

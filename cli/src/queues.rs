@@ -71,7 +71,7 @@ fn sqs(operation: &str, body: &Value) -> Call {
     Call::json("sqs", &format!("AmazonSQS.{operation}"), body)
 }
 
-async fn call(services: &mut impl Services, call: Call) -> Result<Value, Failure> {
+pub(crate) async fn call(services: &mut impl Services, call: Call) -> Result<Value, Failure> {
     services.calls(vec![call]).await?.pop().unwrap_or(Ok(Value::Null))
 }
 

@@ -130,6 +130,13 @@ class Stack:
             return recorded("canary_dry_run")
         return recorded("canary") | {"name": "small-l1-0"}
 
+    def answer_metrics(self, request):
+        """Answers CloudWatch's GetMetricData: a day in which jobs wait in the afternoon."""
+        end = request["EndTime"] - request["EndTime"] % 900
+        times = [end - 900 * n for n in range(96) if n != 40]
+        values = {"jobs": lambda n: max(0, 40 - abs(n - 30)), "machines": lambda n: max(2, 60 - abs(n - 34))}
+        return {"MetricDataResults": [{"Id": id, "Timestamps": times, "Values": [value(n) for n in range(95)]} for id, value in values.items()]}
+
     def answer_sqs(self, operation, request):
         """Answers for dead-letter queues with messages."""
         self.asked.append(request | {"action": operation})
@@ -243,6 +250,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         target = self.headers.get("x-amz-target", "")
         if target.startswith("AmazonSQS."):
             body = json.dumps(stack.answer_sqs(target.removeprefix("AmazonSQS."), request)).encode()
+        elif target.endswith(".GetMetricData"):
+            body = json.dumps(stack.answer_metrics(request)).encode()
         elif stack.down:
             body = json.dumps({"errorMessage": "2026-11-25 Task timed out after 60.00 seconds"}).encode()
         else:

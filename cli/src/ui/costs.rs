@@ -61,7 +61,7 @@ pub(super) fn told_of(told: &CostsList, view: Option<&CostsView>) -> Markup {
 
 fn sums(all: &Sum) -> [Tile; 4] {
     let (whole, Parts { idle, vain, .. }) = (all.money.sum(), all.money);
-    let tile = |name, figure, note| Tile { name, figure, note, target: None };
+    let tile = |name, figure, note| Tile { name, figure, note, trend: None, target: None };
     let saved = all.on_demand.saturating_sub(all.spot);
     let of_a_minute = whole.checked_div(all.minutes).map_or_else(|| "–".to_owned(), dollars);
     [

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::args::Dead;
 use crate::failure::{Failure, parsed};
 use crate::lists::Pages;
+use crate::trend::Trend;
 use crate::views::dead_letters::{DeadLetterQueue, Letters};
 
 /// Maximum number of rows that a list page reads.
@@ -47,6 +48,8 @@ pub enum PageQuery {
     Costs(CostsView),
     /// The waits of a number of days up to today; hourly if available.
     Waits(u32),
+    /// The last day of waiting jobs and live machines.
+    Trend,
     /// The App.
     GitHub,
     /// The sizes of the dead-letter queues.
@@ -83,6 +86,8 @@ pub enum QueryRequest {
     Pages(Pages),
     /// To SQS: the messages of one queue, or the sizes of all.
     Queues(Option<Dead>),
+    /// To CloudWatch.
+    Trend,
 }
 
 /// The groupings of costs.
@@ -105,6 +110,7 @@ impl PageQuery {
     pub fn asked(&self, now: Time) -> QueryRequest {
         let request = match self {
             Self::DeadLetters => return QueryRequest::Queues(None),
+            Self::Trend => return QueryRequest::Trend,
             Self::Letters(queue) => return QueryRequest::Queues(Some(*queue)),
             Self::Overview => Request::Overview,
             Self::GitHub => Request::Github(GithubRequest::default()),
@@ -156,7 +162,7 @@ impl PageQuery {
             | Self::Audit(_)
             | Self::DeadLetters
             | Self::GitHub => Seconds(60),
-            Self::Costs(..) | Self::Waits(_) | Self::Letters(_) => Seconds(300),
+            Self::Costs(..) | Self::Waits(_) | Self::Trend | Self::Letters(_) => Seconds(300),
         }
     }
 
@@ -176,6 +182,7 @@ impl PageQuery {
             Self::Phases(_) => QueryAnswer::Phases(parsed("phases", answer)?),
             Self::Audit(_) => QueryAnswer::Audit(parsed("audit", answer)?),
             Self::GitHub => QueryAnswer::GitHub(Box::new(parsed("github", answer)?)),
+            Self::Trend => QueryAnswer::Trend(parsed("trend", answer)?),
             Self::DeadLetters => QueryAnswer::DeadLetters(parsed("dead letters", answer)?),
             Self::Letters(_) => QueryAnswer::Letters(parsed("dead letters", answer)?),
         })
@@ -210,6 +217,7 @@ enum QueryAnswer {
     Phases(PhaseList),
     Audit(AuditList),
     GitHub(Box<ShownGithub>),
+    Trend(Trend),
     DeadLetters(Vec<DeadLetterQueue>),
     Letters(Letters),
 }
@@ -370,6 +378,7 @@ answers! {
     phases(pool: &PoolName) -> PhaseList = PageQuery::Phases(pool.clone()), Phases;
     audit(back: u32) -> AuditList = PageQuery::Audit(back), Audit;
     github() -> ShownGithub = PageQuery::GitHub, GitHub;
+    trend() -> Trend = PageQuery::Trend, Trend;
     dead_letters() -> Vec<DeadLetterQueue> = PageQuery::DeadLetters, DeadLetters;
     letters(queue: Dead) -> Letters = PageQuery::Letters(queue), Letters;
 }

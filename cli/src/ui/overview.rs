@@ -8,8 +8,10 @@ use super::frame::About;
 use super::memory::Memory;
 use super::page::{Filter, UiPage};
 use super::parts::{Tile, table, tiles};
-use super::text::number;
+use super::plot::line;
+use super::text::{Said, number};
 use super::{findings, waits};
+use crate::trend::Trend;
 use crate::views::status;
 use crate::words::span;
 
@@ -17,7 +19,10 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
     let told = memory.overview()?;
     Some(html! {
         (findings::section(told, about.is_read_only, now))
-        (sums(told))
+        (sums(told, memory.trend()))
+        @if let Some(why) = memory.trend().and_then(|trend| trend.failed.as_ref()) {
+            p.quiet { "The last day of jobs and machines is unknown: " (Said(why)) }
+        }
         @if let Some(waited) = memory.waits(2) { (waits::of_a_day(waited, now)) }
         section aria-labelledby="pools" {
             h2 #pools { "Pools" }
@@ -27,7 +32,7 @@ pub(super) fn body(memory: &Memory, about: &About, now: Time) -> Option<Markup> 
 }
 
 /// Renders the totals, each with a link to its rows.
-pub(super) fn sums(told: &Overview) -> Markup {
+pub(super) fn sums(told: &Overview, trend: Option<&Trend>) -> Markup {
     let pools = &told.pools;
     let waiting: usize = pools.iter().map(|pool| pool.waiting_jobs).sum();
     let oldest = pools.iter().filter_map(|pool| pool.oldest_waiting_job_seconds).max();
@@ -48,18 +53,28 @@ pub(super) fn sums(told: &Overview) -> Markup {
         name,
         figure: number(figure),
         note,
+        trend: None,
         target: Some(target.address()),
+    };
+    let with = |tile, series: fn(&Trend) -> &[Option<u64>]| Tile {
+        trend: trend.and_then(|trend| line(series(trend))),
+        ..tile
     };
     let (unserved, gated) = (&told.unserved, &told.waiting_for_approval);
     tiles(
         "How much there is",
         &[
-            tile("Waiting jobs", waiting, since(oldest), jobs("waiting")),
-            tile(
-                "Machines",
-                live,
-                format!("of {}", number(max)),
-                UiPage::Machines(Filter::default()),
+            with(tile("Waiting jobs", waiting, since(oldest), jobs("waiting")), |trend| {
+                &trend.jobs
+            }),
+            with(
+                tile(
+                    "Machines",
+                    live,
+                    format!("of {}", number(max)),
+                    UiPage::Machines(Filter::default()),
+                ),
+                |trend| &trend.machines,
             ),
             tile(
                 "Running or assigned a job",

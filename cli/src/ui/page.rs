@@ -111,7 +111,7 @@ impl UiPage {
     #[must_use]
     pub fn questions(&self) -> Vec<PageQuery> {
         match self {
-            Self::Overview => vec![PageQuery::Overview, PageQuery::Waits(2)],
+            Self::Overview => vec![PageQuery::Overview, PageQuery::Waits(2), PageQuery::Trend],
             Self::Machines(filter) if filter.state.as_deref() == Some(ORPHAN) => {
                 vec![PageQuery::List, PageQuery::Status]
             }

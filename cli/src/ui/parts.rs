@@ -90,6 +90,8 @@ pub(super) struct Tile {
     pub name: &'static str,
     pub figure: String,
     pub note: String,
+    /// The last day, if it is known.
+    pub trend: Option<Markup>,
     pub target: Option<String>,
 }
 
@@ -100,6 +102,7 @@ pub(super) fn tiles(label: &str, all: &[Tile]) -> Markup {
             span.label { (tile.name) }
             span.big { (tile.figure) }
             span.quiet { (tile.note) }
+            @if let Some(trend) = &tile.trend { (trend) }
         }
     };
     html! {

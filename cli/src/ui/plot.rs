@@ -59,3 +59,31 @@ pub(super) fn bars(label: &str, bars: &[Bar], unit: impl Fn(u64) -> String) -> M
         }
     }
 }
+
+/// Renders a line of the last day, with its maximum in words; `None` without a point.
+pub(super) fn line(points: &[Option<u64>]) -> Option<Markup> {
+    const HEIGHT: u64 = 20;
+    let largest = points.iter().flatten().copied().max()?;
+    let height = |value: u64| HEIGHT - value * HEIGHT / largest.max(1);
+    let mut path = String::new();
+    let mut is_open = false;
+    for (index, point) in points.iter().enumerate() {
+        if let Some(value) = point {
+            let step = if is_open { 'L' } else { 'M' };
+            path.push_str(&format!("{step}{index} {} ", height(*value)));
+            // A single point is a line without a length, which has a round end.
+            if !is_open {
+                path.push_str("h0 ");
+            }
+        }
+        is_open = point.is_some();
+    }
+    let most = super::text::number(usize::try_from(largest).unwrap_or(usize::MAX));
+    let label = format!("Last 24 hours: at most {most}");
+    Some(html! {
+        svg.trend viewBox={ "0 -1 " (points.len()) " " (HEIGHT + 2) } preserveAspectRatio="none" role="img" aria-label=(label) {
+            path d=(path.trim_end()) {}
+        }
+        span.quiet.small aria-hidden="true" { "24 h, at most " (most) }
+    })
+}

@@ -26,7 +26,7 @@ pub fn page(days: u32, memory: &Memory, about: &About, now: Time) -> String {
         div.head { h1 { (Said(stack)) " in " (region) } p.age { (minute(now)) ", release " (release) } }
         @if let Some(told) = memory.overview() {
             (findings::section(told, true, now))
-            (overview::sums(told))
+            (overview::sums(told, None))
         }
         @if let Some(cost) = memory.costs(&CostsView::of(days)) {
             (waits::of_pools(&cost.waits))

@@ -14,13 +14,14 @@ use muster_cli::args::Dead;
 use muster_cli::failure::Failure;
 use muster_cli::queues;
 use muster_cli::session::{judged, versioned};
+use muster_cli::trend::Trend;
 use muster_cli::ui::Serving;
 use muster_cli::ui::assets::HEADERS;
 use muster_cli::ui::door::{Access, Guard, PageRequest};
 use muster_cli::ui::fields::Fields;
 use muster_cli::ui::frame::About;
 use muster_cli::ui::memory::{Memory, PageQuery, QueryRequest};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex as Awaited, watch};
 use tokio::time::timeout;
 
@@ -180,6 +181,11 @@ impl Ui {
                 let mut aws = self.aws.lock().await.refreshed().await?;
                 let stack = aws.stack.clone();
                 queues::told(&mut aws, &stack, queue).await
+            }
+            QueryRequest::Trend => {
+                let mut aws = self.aws.lock().await.refreshed().await?;
+                let stack = aws.stack.clone();
+                Ok(json!(Trend::of(&mut aws, &stack, now()).await))
             }
         }
     }

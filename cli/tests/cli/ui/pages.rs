@@ -40,6 +40,9 @@ pub(crate) fn answer(question: &PageQuery) -> Value {
         PageQuery::Costs(..) => recorded("costs"),
         PageQuery::Waits(2) => recorded("waits_by_the_hour"),
         PageQuery::Waits(_) => recorded("waits"),
+        PageQuery::Trend => json!({
+            "jobs": [null, 0, 3, 14, 2], "machines": [4, null, 8, 10, 10], "failed": null,
+        }),
         PageQuery::List => drawn("list"),
         PageQuery::Show(_) => recorded("show"),
         PageQuery::Jobs => drawn("jobs"),

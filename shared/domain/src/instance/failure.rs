@@ -40,9 +40,9 @@ impl Instance {
             DeleteReason::BootTimeout => {
                 let why = next.unregistered.as_ref().map(|one| registration::cause(&one.last));
                 let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-                Some(format!("its machine did not start a runner{why}"))
+                Some(format!("the machine did not start a runner{why}"))
             }
-            DeleteReason::Unreachable => Some("its runner did not stay connected".to_owned()),
+            DeleteReason::Unreachable => Some("the runner did not stay connected".to_owned()),
             DeleteReason::RunnerEnded if !self.passed_over => Some(ended.to_owned()),
             DeleteReason::MachineGone | DeleteReason::MachineStopped
                 if self.runner.state != RunnerState::Idle =>
@@ -50,7 +50,7 @@ impl Instance {
                 if let Some(why) = next.refused_agent() {
                     return Some(why);
                 }
-                let what = "its machine ended before its runner started";
+                let what = "the machine ended before its runner started";
                 // An error that was known before did not cause this end.
                 let new_error =
                     next.last_error.as_ref().filter(|_| next.last_error != self.last_error);

@@ -139,7 +139,7 @@ fn refused() -> Cooldowns {
         until: at(9),
         fixed_at: None,
         last: Some("default-l-1".parse().expect("a name")),
-        reason: "its machine did not start a runner".into(),
+        reason: "the machine did not start a runner".into(),
     };
     let (list, troubles) = (all.map(cooldown).to_vec().into(), scopes.map(trouble).to_vec().into());
     Cooldowns { list, apart, troubles, ..Cooldowns::default() }

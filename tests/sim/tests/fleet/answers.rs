@@ -198,7 +198,7 @@ fn add_troubles(bench: &Bench) {
     let mut small = trouble(
         TroubleScope::Pool("small".parse().expect("a pool")),
         true,
-        "its machine did not start a runner",
+        "the machine did not start a runner",
     );
     small.last = Some("small-7-0".parse().expect("a name"));
     let troubles = [

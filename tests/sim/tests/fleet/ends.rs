@@ -61,7 +61,7 @@ fn ended(end: End) -> (Instance, String) {
 fn what_ended_the_machine_is_told_of_it_and_of_its_job() {
     let (row, told) = ended(End::LaunchFailed("Client.InternalError".to_owned()));
     let why = "Client.InternalError: Client error on launch";
-    assert_eq!(told, format!("its machine ended before its runner started: {why}"));
+    assert_eq!(told, format!("the machine ended before its runner started: {why}"));
     assert!(row.events.iter().any(|event| *event.what == *format!("EC2: {why}")));
     assert_eq!(row.last_error.expect("an error").code, "Client.InternalError");
 }
@@ -70,6 +70,6 @@ fn what_ended_the_machine_is_told_of_it_and_of_its_job() {
 #[test]
 fn a_machine_that_shuts_itself_down_is_no_error_of_ec2() {
     let (row, told) = ended(End::ShutItselfDown);
-    assert_eq!(told, "its machine ended before its runner started");
+    assert_eq!(told, "the machine ended before its runner started");
     assert_eq!(row.last_error, None);
 }

@@ -87,7 +87,7 @@ pub(super) fn of_troubles<'a>(facts: &'a StackFacts<'_>) -> impl Iterator<Item =
                 format!("github-limit:{entity}"),
                 Severity::Warning,
                 Location::Github,
-                "nothing to do: these launches continue after that".to_owned(),
+                "nothing to do: launches continue after that".to_owned(),
             ),
         };
         let message = with_clocks(&one.sentence(), now);

@@ -33,7 +33,7 @@ fn image_agent(one: &ImageAgent, agents: &AgentsStatus, now: Time) -> String {
     let newest = agents.newest.map_or_else(|| "the newest".to_owned(), |one| one.to_string());
     match until {
         Some(until) => format!(
-            "the image of pool {pool} has agent {version}, which GitHub stops accepting in at most \
+            "the image of pool {pool} has agent {version}, which GitHub stops accepting within \
              {}; {newest} is available",
             until.since(now)
         ),
@@ -157,11 +157,11 @@ pub(super) fn of_orphans(facts: &StackFacts<'_>) -> Vec<Finding> {
         let first = since(&ours).unwrap_or(now).clock(now);
         let message = match ours.len() {
             1 => format!(
-                "machine {machine} runs although no instance owns it (since {first}); {attempts} \
+                "machine {machine} is running but belongs to no instance (since {first}); {attempts} \
                  attempts to terminate it{error}"
             ),
             many => format!(
-                "{many} machines run although no instance owns them (the first since {first}); \
+                "{many} machines are running but belong to no instance (the first since {first}); \
                  {attempts} attempts to terminate {machine}{error}"
             ),
         };

@@ -392,7 +392,7 @@ jobs that the pool no longer serves
 warning pool-unserved:gpu: 1 job waits in pool gpu (longest wait 40 s): no. → muster jobs --pool gpu
 the stack's limit, which is a finding of its own
 machines that never run a job
-error pool-failing:gpu: The last 4 machines of pool gpu, launched since 08:00:00, ran no job (at 08:00:00: 403: no); Muster launches one machine at a time until one runs a job: the next at 08:01:10, or now with `muster resume gpu`. → muster alarms pool-in-trouble
+error pool-failing:gpu: The last 4 machines of pool gpu, launched since 08:00:00, ran no job (the last at 08:00:00: 403: no); Muster launches one machine at a time until one runs a job: the next at 08:01:10, or now with `muster resume gpu`. → muster alarms pool-in-trouble
 two of them may be chance
 an end that takes long
 warning pool-late-end:gpu: gpu-1-0 has been ending for 31 min and waits for EC2, which refuses or fails. → muster explain gpu-1-0
@@ -401,7 +401,7 @@ warning launches-paused: Launches were paused by ada at 08:00:00: moving. → mu
 warning pool-paused:gpu: Launches of pool gpu were paused by ada at 08:00:00: moving. → muster resume gpu
 GitHub
 error entity-refused:acme: GitHub has refused to register runners for acme since 08:00:00 (403: no); Muster launches one machine at a time until one registers: the next at 08:01:10, or now with `muster resume launches`. → muster alarms entity-unhealthy
-warning github-limit:zoo: GitHub's rate limit for zoo lasts until 08:01:10. → nothing to do: these launches continue after that
+warning github-limit:zoo: GitHub's rate limit for zoo lasts until 08:01:10. → nothing to do: launches continue after that
 registrations that fail
 error registrations-fail:acme: No runner can be registered for acme since 07:59:10: GitHub answers 503 to the registration: Service Unavailable (last at 08:00:05); machines retry, and jobs wait for them. → muster logs runner-api
 another fleet
@@ -417,7 +417,7 @@ more of them than are looked at
 warning unserved: No pool serves 412 jobs (longest wait 7 s): of the first 10, b (4 jobs); d (3 jobs); c (2 jobs). → muster jobs lists them: change the job's labels or the pool's settings
 an image
 warning pool-agent:gpu: The image of pool gpu has agent 2.334.0, which GitHub no longer accepts: each machine downloads the newest first, so jobs start later. → build an image with the newest agent and set it in the pool: muster pools edit
-warning pool-agent:a: The image of pool a has agent 2.334.0, which GitHub stops accepting in at most 14 d; the newest is available. → build an image with the newest agent and set it in the pool: muster pools edit
+warning pool-agent:a: The image of pool a has agent 2.334.0, which GitHub stops accepting within 14 d; the newest is available. → build an image with the newest agent and set it in the pool: muster pools edit
 a limit
 warning limit-reached:stack: The stack is at its limit, 3 of 3 machines. → wait, or raise it: the pool file's limits, or MaxMachines of the stack
 what EC2 refuses
@@ -425,7 +425,7 @@ error ec2-refuses-pool:gpu: EC2 refuses launches in pool gpu: InvalidAMI: not no
 warning ec2-places:NoCapacity: No spot capacity for a in subnet-a, b in subnet-a: NoCapacity: not now; next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
 warning ec2-places:Unsupported: No spot capacity for c in subnet-a: Unsupported: not now; 2 times, next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
 orphans
-error orphans: 2 machines run although no instance owns them (the first since 08:00:02); 4 attempts to terminate i-00000000000000002: TerminateInstances: Denied: some. → muster alarms orphans
+error orphans: 2 machines are running but belong to no instance (the first since 08:00:02); 4 attempts to terminate i-00000000000000002: TerminateInstances: Denied: some. → muster alarms orphans
 warning strays: Machine i-00000000000000007 has this stack's tag, but Muster did not launch it and will not terminate it. → remove the tag muster:stack, or terminate: aws ec2 terminate-instances --instance-ids i-00000000000000007
 notices that nobody takes
 warning notices: Notifications are not delivered, 3 attempts: the receiver answers 404. → muster notices set, with an address that works

@@ -114,14 +114,14 @@ fn every_failure_names_who_failed_and_what_to_do() {
         let mut late = instance.clone();
         late.set_mark(DeleteReason::BootTimeout, at(600));
         let why = instance.served_nothing(&late).expect("it served nothing");
-        assert_eq!(why, format!("its machine did not start a runner: {who}"));
+        assert_eq!(why, format!("the machine did not start a runner: {who}"));
     }
     // No attempt failed: the machine never asked.
     let mut late = booting();
     late.set_mark(DeleteReason::BootTimeout, at(600));
     assert_eq!(
         booting().served_nothing(&late).as_deref(),
-        Some("its machine did not start a runner")
+        Some("the machine did not start a runner")
     );
 }
 

@@ -244,7 +244,7 @@ impl Trouble {
         let Self { since, failures, reason, at, until, .. } = self;
         match &self.scope {
             TroubleScope::Pool(pool) => format!(
-                "the {} of pool {pool}, launched since {since}, ran no job (at {at}: {reason}); \
+                "the {} of pool {pool}, launched since {since}, ran no job (the last at {at}: {reason}); \
                  Muster launches one machine at a time until one runs a job: the next at {until}, \
                  or now with `muster resume {pool}`",
                 last_machines(*failures)
@@ -263,7 +263,7 @@ impl Trouble {
                 )
             }
             TroubleScope::PoolOfEntity(pool, entity) => format!(
-                "GitHub has refused runners of pool {pool} for {entity} since {since} ({reason}); \
+                "GitHub has refused to register runners of pool {pool} for {entity} since {since} ({reason}); \
                  Muster launches one machine at a time until one registers: the next at {until}, or \
                  now with `muster resume {pool}`"
             ),

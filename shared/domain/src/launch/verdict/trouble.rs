@@ -79,7 +79,7 @@ mod tests {
         let told = |why: &str, until: i64, scope: BlockScope| Some((why.to_owned(), until, scope));
         let machines = "the last 3 machines of pool default, launched since";
         let registers = "GitHub has refused to register runners for acme since";
-        let runners = "GitHub has refused runners of pool default for acme since";
+        let runners = "GitHub has refused to register runners of pool default for acme since";
         let limit = format!("GitHub's rate limit for acme lasts until {}", at(1500));
         let rows = [
             ("two may be chance", failed(2, 900), None),
