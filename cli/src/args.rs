@@ -94,7 +94,7 @@ pub enum Command {
     Status,
     /// Find out why jobs do not start, with a fix for each problem
     Doctor(DoctorArgs),
-    /// List waiting jobs and why they wait, including those that no pool serves or that await approval on GitHub
+    /// List waiting jobs with the reason: also jobs that no pool serves or that await approval
     Jobs {
         #[command(flatten)]
         listing: ListingArgs,

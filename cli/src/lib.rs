@@ -10,6 +10,7 @@ pub mod display;
 pub mod doctor;
 pub mod failure;
 pub mod handbook;
+pub mod help;
 pub mod lambda;
 pub mod lists;
 pub mod money;

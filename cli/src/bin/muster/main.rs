@@ -15,10 +15,10 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use clap::Parser as _;
 use muster_cli::args::{Color, Command, Muster};
 use muster_cli::display::escaped_json;
 use muster_cli::failure::Failure;
+use muster_cli::help;
 use muster_cli::page::Screen;
 use muster_cli::session::run;
 
@@ -26,7 +26,7 @@ use crate::host::{print, say};
 use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
-    let args = Muster::parse();
+    let args = help::parsed();
     let (screen, json) = (screen(args.global.color), args.global.json);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
