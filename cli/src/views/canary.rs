@@ -107,6 +107,9 @@ pub fn page(report: &CanaryReport, screen: Screen) -> String {
     if !spans.is_empty() {
         page.line([Text::new(spans, TextStyle::Dim)]);
     }
+    if let Some(whole) = until_started(report) {
+        page.marked([(Text::new("·", TextStyle::Dim), Text::from(whole))]);
+    }
     page.marked([summary(report)]);
     let wrongs = report.checks.iter().filter(|one| one.level != Level::Ok);
     wrongs.for_each(|one| told(&mut page, one));
@@ -149,6 +152,18 @@ fn spans(report: &CanaryReport) -> String {
         format!("{} {took:.1} s", pair[1].0.as_str())
     });
     parts.collect::<Vec<_>>().join(" · ")
+}
+
+/// Returns how long a job would have waited for this machine; `None` if its agent did not start.
+fn until_started(report: &CanaryReport) -> Option<String> {
+    let watched = &report.watched;
+    let known = watched.shown.instance.phases();
+    let (_, at) = known.iter().find(|(phase, _)| *phase == Phase::Started)?;
+    Some(format!(
+        "{:.1} s from the plan to a running agent. GitHub's event before that and the start of the \
+         job after it add about 5 s (estimate; `muster waits` has measurements).",
+        seconds(watched, *at)
+    ))
 }
 
 fn summary(report: &CanaryReport) -> (Text, Text) {
