@@ -385,7 +385,7 @@ def hook(name):
 
 def await_notice():
     """Waits until EC2 announces that it ends this machine. Returns the seconds until then and the time that EC2 gives. Ends the
-    thread of a machine that is not Spot. The time is compared with the Date header of the same answer: the machine's clock may be
+    thread of a machine that is not Spot. The time is compared with the Date header of that answer: the machine's clock may be
     wrong, and that must not stop a job early. Without the header, the notice counts as new."""
     read = None
     while True:
@@ -402,7 +402,7 @@ def await_notice():
             except (TypeError, ValueError):
                 left = NOTICE
             return min(max(left, 0), NOTICE), at
-        except Exception as error:  # whatever there is between here and a notice; 404 means that there is none
+        except Exception as error:  # whatever there is between here and a notice; 404: no notice yet
             read = read if getattr(error, "code", 0) == 404 else None
         time.sleep(POLL)
 
@@ -450,7 +450,7 @@ def write_to_log(line):
 
 def stop_in_time(hooks):
     """Stops the agent before EC2 ends the machine, so that GitHub knows within seconds and has the whole log. A job that can end
-    before that does, and a machine whose job has ended is left alone: it ends by itself."""
+    before that does, and a machine whose job has ended is left alone: it powers off as usual."""
     left, at = await_notice()
     if hooks.reached == "job-completed":
         return
