@@ -19,33 +19,14 @@ guard=${MUSTER_UNITS:-/etc/systemd/system}
 [ ! -e "$guard/muster-guard.service" ] || exit 1
 umask 022
 mkdir -p "$home" "$units" "$guard/sysinit.target.wants"
-# A second boot shuts the machine down, before any other service starts. At the first boot the condition is false.
-cat >"$guard/muster-guard.service" <<UNIT
-[Unit]
-Description=Muster: a second boot powers off
-DefaultDependencies=no
-ConditionPathExists=!$home
-SuccessAction=poweroff
-FailureAction=poweroff
-[Service]
-Type=oneshot
-ExecStart=/bin/true
-UNIT
-ln -sf ../muster-guard.service "$guard/sysinit.target.wants/"
 
 # Unpacks the files that infra/sync-boot packed. cloud-init is written in Python, so Python is installed.
-python3 -I -c 'import base64, json, lzma, sys
+python3 -I -c 'import base64, lzma, sys
 packed = base64.b85decode(sys.stdin.read().replace("\n", ""))
-for name, text in json.loads(lzma.decompress(packed)).items():
+for file in lzma.decompress(packed).decode().split("\0"):
+    name, _, text = file.partition("\n")
     open(sys.argv[1] + "/" + name, "w").write(text)' "$home" <<'SOURCES'
 @SOURCES@
 SOURCES
-env | grep -E '^(MUSTER_|AWS_EC2_METADATA_SERVICE_ENDPOINT=)' >"$home/settings"
-life=$((${MUSTER_MAX_LIFETIME_SECONDS:-43200} + ${MUSTER_LIFETIME_GRACE_SECONDS:-300}))
-for unit in muster.service muster-runner.service; do
-  sed -e "s|/run/muster|$home|g; s|/opt/actions-runner|${MUSTER_RUNNER_DIR:-/opt/actions-runner}|g" \
-    -e "s|^User=.*|User=${MUSTER_RUNNER_USER:-runner}|; s|^RuntimeMaxSec=.*|RuntimeMaxSec=$life|" "$home/$unit" >"$units/$unit"
-done
-systemctl daemon-reload
-# Does not wait, so that cloud-init ends, and the units that wait for cloud-init can start.
-systemctl start --no-block muster.service
+# shellcheck source=machine/start.sh
+source "$home/start.sh"

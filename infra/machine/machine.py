@@ -35,6 +35,13 @@ ASK_LIMIT, MAX_STAY = 90, 4 * 3600
 PATIENCE = 6
 # The maximum seconds that a job waits for the machine's packages.
 PACKAGES_LIMIT = 600
+# Spot interruptions: EC2 announces one this many seconds ahead, and the agent is stopped this many seconds before the end. The
+# agent needs them: it kills a step within 10 seconds, then uploads the log and reports the job. AWS recommends to poll every 5.
+NOTICE, STOP_BEFORE, POLL = 120, 40, 5
+# What happens to a job that was stopped for an interruption.
+RERUN = "It does not run again by itself; re-run it on GitHub."
+# Added to the report of the agent's end: why the supervisor stopped the agent, if EC2 takes the machine.
+STOPPED = {}
 # The correction that `utc_now` adds to the machine's clock, and its lower limit: AWS accepts five minutes.
 SKEW, MAX_SKEW = datetime.timedelta(), datetime.timedelta(seconds=60)
 # When this program started, and when the agent was installed. `ages` reports how long ago that was.
@@ -57,18 +64,21 @@ def say(text):
 # --- The runner API ---------------------------------------------------------------------------------------------------
 
 
-def fetch(url, data=None, timeout=5, method=None, headers=None):
+def fetch(url, data=None, timeout=5, method=None, headers=None, answered=None):
+    """Returns the text of an answer. `answered`, if given, gets the answer's headers."""
     request = urllib.request.Request(url, data, headers or {}, method=method)
     with DIRECT.open(request, timeout=timeout) as answer:
+        if answered is not None:
+            answered.update(answer.headers)
         return answer.read().decode()
 
 
 def metadata():
-    """Returns a function that reads the machine's metadata service."""
+    """Returns a function that reads the machine's metadata service, for six hours."""
     base = setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest/"
-    life = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
+    life = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
     token = {"x-aws-ec2-metadata-token": fetch(base + "api/token", method="PUT", headers=life)}
-    return lambda path: fetch(base + "meta-data/" + path, headers=token)
+    return lambda path, answered=None: fetch(base + "meta-data/" + path, headers=token, answered=answered)
 
 
 def credentials(read):
@@ -173,7 +183,7 @@ def leave(name, code, tries):
     for failed jobs. GitHub reports the job's conclusion to the control plane a little later, so the call is repeated."""
     end = time.monotonic() + ASK_LIMIT
     while True:
-        answer = report({"event": "exited", "runner_name": name, "code": code}, tries)
+        answer = report({"event": "exited", "runner_name": name, "code": code, **STOPPED}, tries)
         again = answer.get("ask_again_seconds")
         if again is None or time.monotonic() + again > end:
             return min(answer.get("stay_seconds", 0), MAX_STAY)
@@ -227,6 +237,9 @@ class Machine(socketserver.ThreadingUnixStreamServer):
         super().__init__(SOCKET, Hook)
         os.chmod(SOCKET, 0o666)
         self.runner, self.lock, self.verdict, self.completed = runner, threading.Lock(), None, False
+        # The last hook that the job has reached, and why no job may start any more. Neither needs the lock, which a hook holds
+        # while it waits: a job sets the first before it reads the second, and an interruption does the reverse.
+        self.reached = self.shut = ""
         self.packages = packages
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
@@ -251,11 +264,14 @@ class Hook(socketserver.StreamRequestHandler):
     def handle(self):
         event, server = json.loads(self.rfile.readline(65536)), self.server
         event["runner_name"] = server.runner
+        if server.reached != "job-completed":
+            server.reached = event["event"]
         with server.lock:  # each event is reported once; a job that calls the hooks again changes nothing
             if event["event"] == "job-completed":
                 server.completed = server.completed or report(event, 2) or True
             elif server.verdict is None:
-                server.verdict = self.may_start({**event, "event": "job-started"}) or self.await_packages()
+                asks = {**event, "event": "job-started"}
+                server.verdict = server.shut or self.may_start(asks) or self.await_packages() or server.shut
             no = event["event"] == "job-started" and server.verdict
         self.tell(**({"say": "::error::" + no, "go": False} if no else {"go": True}))
         if no:
@@ -362,6 +378,105 @@ def hook(name):
         return 1
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return theirs(name)
+
+
+# --- Spot interruptions -----------------------------------------------------------------------------------------------
+
+
+def await_notice():
+    """Waits until EC2 announces that it ends this machine. Returns the seconds until then and the time that EC2 gives. Ends the
+    thread of a machine that is not Spot. The time is compared with the Date header of that answer: the machine's clock may be
+    wrong, and that must not stop a job early. Without the header, the notice counts as new."""
+    read = None
+    while True:
+        try:
+            if not read:
+                read = metadata()
+                if read("instance-life-cycle") != "spot":
+                    sys.exit()
+            answered = {}
+            at = json.loads(read("spot/instance-action", answered))["time"]
+            at = datetime.datetime.strptime(at + "+0000", "%Y-%m-%dT%H:%M:%SZ%z")
+            try:
+                left = (at - email.utils.parsedate_to_datetime(answered.get("Date"))).total_seconds()
+            except (TypeError, ValueError):
+                left = NOTICE
+            return min(max(left, 0), NOTICE), at
+        except Exception as error:  # whatever there is between here and a notice; 404: no notice yet
+            read = read if getattr(error, "code", 0) == 404 else None
+        time.sleep(POLL)
+
+
+def content(path):
+    """Returns a file of /proc. Empty if its process has ended."""
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def processes(name):
+    """Returns the IDs of the processes that run this program of the agent. An update moves the programs to `bin.VERSION`."""
+    path = re.escape(os.path.realpath(RUNNER_DIR)) + r"/bin[^/\0]*/" + name + r"\0"
+    return [file.split("/")[2] for file in glob.glob("/proc/[0-9]*/cmdline") if re.match(r"([^\0]*\0)?" + path, content(file))]
+
+
+def pipe(path):
+    """Returns the number of the pipe that a path of /proc leads to, or 0."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return 0
+    return stat.S_ISFIFO(about.st_mode) and about.st_ino
+
+
+def write_to_log(line):
+    """Writes a line to the running step's log: into the pipe from which the worker reads the step's output. A step that
+    redirects its output has no such pipe, and its file stays as it is. A full pipe, or an agent that does not use pipes, costs
+    only the line. The step can exchange its output at any time, so the open file is checked again."""
+    for worker in processes("Runner.Worker"):
+        held = set(filter(None, map(pipe, glob.glob(f"/proc/{worker}/fd/*"))))
+        for file in glob.glob("/proc/[0-9]*/stat"):
+            output = file[:-4] + "fd/1"
+            if content(file).rpartition(")")[2].split()[1:2] == [worker] and pipe(output) in held:
+                try:
+                    with open(os.open(output, os.O_WRONLY | os.O_NONBLOCK), "wb", 0) as step:
+                        if pipe(f"/proc/self/fd/{step.fileno()}") in held:
+                            step.write(f"\n{line}\n".encode())
+                except OSError:
+                    pass
+
+
+def stop_in_time(hooks):
+    """Stops the agent before EC2 ends the machine, so that GitHub knows within seconds and has the whole log. A job that can end
+    before that does, and a machine whose job has ended is left alone: it powers off as usual."""
+    left, at = await_notice()
+    if hooks.reached == "job-completed":
+        return
+    begun, last = time.monotonic(), at - datetime.timedelta(seconds=STOP_BEFORE)
+    say(f"muster: EC2 ends this Spot machine at {at:%H:%M:%S} UTC")
+    hooks.shut = "EC2 takes this machine back, so this job was not started. Please re-run it."
+    told = {"event": "interrupted", "runner_name": hooks.runner}
+    threading.Thread(target=report, args=(told, 2), daemon=True).start()
+    if not hooks.reached:
+        STOPPED["stopped_for"] = "interruption"
+        return systemctl("stop", AGENT)
+    write_to_log(f"::notice title=Spot interruption notice::EC2 takes this machine back at {at:%H:%M:%S} UTC. "
+                 f"The job can go on until {last:%H:%M:%S} UTC.")
+    error = f"::error title=EC2 Spot interruption::EC2 took this machine back, so Muster stopped the job. {RERUN}"
+
+    def interrupt():
+        # Only the listener: systemd would signal the step too, and if that ends before the worker shuts down, the next one runs.
+        STOPPED["stopped_for"] = "interruption"
+        for listener in processes("Runner.Listener"):
+            os.kill(int(listener), signal.SIGINT)
+    for wait, act in ((left - STOP_BEFORE, lambda: write_to_log(error)), (1, interrupt), (25, lambda: systemctl("stop", AGENT))):
+        time.sleep(max(0, begun + wait - time.monotonic()))
+        if hooks.reached == "job-completed":
+            return
+        act()
+        begun = time.monotonic()
 
 
 # --- The machine ------------------------------------------------------------------------------------------------------
@@ -569,6 +684,7 @@ def main():
         say(f"muster: runner {name} started")
         started = {"event": "runner-started", "runner_name": name}
         threading.Thread(target=report, args=(started, 3), daemon=True).start()
+        threading.Thread(target=stop_in_time, args=(hooks,), daemon=True).start()
         installed.add_done_callback(hooks.refuse_without_packages)
         ended.get()
         if installed.done() and installed.exception():

@@ -23,6 +23,7 @@ import time
 import types
 import unittest
 import unittest.mock
+import urllib.error
 
 from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -332,6 +333,25 @@ class Hooks(Case):
                 self.assertEqual(self.machine.hook("job-started"), 0)
             self.assertIsNone(asked.call_args.args[0]["private"], text)
 
+    def test_an_interrupted_machine_starts_no_job(self):
+        """Neither one that comes later, nor one that Muster accepted meanwhile."""
+        for when in ("before", "meanwhile"):
+            self.server.shut, self.server.verdict = "EC2 takes it." if when == "before" else "", None
+            accepts = unittest.mock.Mock(side_effect=lambda *_: setattr(self.server, "shut", "EC2 takes it.") or (200, {}))
+            with unittest.mock.patch.object(self.machine, "ask", accepts):
+                self.assertEqual(self.hook("job-started"), (-signal.SIGINT, "::error::EC2 takes it.\n"), when)
+            self.assertEqual(accepts.call_count, 0 if when == "before" else 1)
+
+    def test_the_last_hook_of_a_job_is_known_while_it_is_reported(self):
+        self.assertEqual(self.server.reached, "")
+        self.hook("job-started")
+        self.assertEqual(self.server.reached, "job-started")
+        at_report = []
+        with unittest.mock.patch.object(self.machine, "report", lambda *_: at_report.append(self.server.reached)):
+            self.hook("job-completed")
+        self.hook("job-started")
+        self.assertEqual((at_report, self.server.reached), (["job-completed"], "job-completed"))
+
     def test_a_refused_job_ends_the_agent_and_none_of_its_steps_runs(self):
         self.api.answers["/runner/job-started"] = [(409, {"error": {"code": "draining"}})]
         code, said = self.hook("job-started")
@@ -453,6 +473,142 @@ class Hooks(Case):
         self.assertIn("::error::Muster's supervisor does not answer", said)
         self.assertEqual(code, -signal.SIGINT)
         self.assertEqual(self.hook("job-completed"), (0, ""))
+
+
+class Spot(Case):
+    def test_the_time_left_is_by_the_clock_of_the_metadata_service(self):
+        """The machine's own clock is not used: it may be wrong, and would stop a job early."""
+        at, header = "2026-11-28T14:36:42Z", "Sat, 28 Nov 2026 14:%s GMT"
+        rows = ((header % "34:42", 120), (header % "35:42", 60), (header % "36:41", 1), (header % "40:00", 0), (header % "00:00", 120),
+                (None, 120), ("", 120), ("yesterday", 120), ("Sat, 28 Nov 2026 14:36:00 -0000", 120))
+        for date, left in rows:
+            def read(path, answered=None):
+                if path == "spot/instance-action":
+                    answered.update({"Date": date} if date is not None else {})
+                return "spot" if path == "instance-life-cycle" else json.dumps({"action": "terminate", "time": at})
+            with unittest.mock.patch.object(self.machine, "metadata", lambda: read):
+                found = self.machine.await_notice()
+            self.assertEqual((found[0], f"{found[1]:%H:%M:%S}"), (left, "14:36:42"), date)
+
+    def test_the_notice_is_awaited_with_one_token_and_only_on_spot(self):
+        """A 404 means that there is no notice. After any other failure, the token may be the reason."""
+        notice = json.dumps({"action": "terminate", "time": "2026-11-28T14:36:42Z"})
+        refused = lambda status: urllib.error.HTTPError("url", status, "", {}, None)
+        for answers, tokens, waits in ((["spot", refused(404), refused(404), notice], 1, 2), (["spot", refused(401), "spot", notice], 2, 1),
+                                       ([OSError("no route"), "spot", "no json", "spot", notice], 3, 2)):
+            read, clock = unittest.mock.Mock(side_effect=answers), unittest.mock.Mock()
+            metadata = unittest.mock.Mock(return_value=read)
+            with unittest.mock.patch.multiple(self.machine, metadata=metadata, time=clock):
+                self.assertEqual(self.machine.await_notice()[0], 120)
+            self.assertEqual((metadata.call_count, [call.args for call in clock.sleep.mock_calls]), (tokens, [(5,)] * waits), answers)
+        for kind in ("on-demand", "scheduled", json.dumps(KEYS)):
+            with unittest.mock.patch.object(self.machine, "metadata", lambda kind=kind: lambda _: kind), self.assertRaises(SystemExit):
+                self.machine.await_notice()
+
+    def worker(self, redirect=""):
+        """Starts a worker with a step that writes "working" and waits. Returns the pipe that the worker reads."""
+        (self.root / "bin").mkdir(exist_ok=True)
+        (self.root / "bin/Runner.Worker").write_text(f"""#!/usr/bin/python3
+import subprocess, sys
+step = subprocess.Popen(["bash", "-c", "echo working {redirect}; exec sleep 60 {redirect}"], stdout=subprocess.PIPE)
+print(step.stdout.fileno(), flush=True)
+sys.stdin.read()
+step.kill()
+""")
+        (self.root / "bin/Runner.Worker").chmod(0o755)
+        worker = subprocess.Popen([str(self.root / "bin/Runner.Worker")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(worker.wait)
+        for file in (worker.stdin, worker.stdout):
+            self.addCleanup(file.close)
+        output = open(f"/proc/{worker.pid}/fd/{worker.stdout.readline().strip()}", "rb", 0)
+        self.addCleanup(output.close)
+        os.set_blocking(output.fileno(), False)
+        return worker, output
+
+    def awaited(self, seen, wanted):
+        end = time.monotonic() + 10
+        while seen() != wanted and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertEqual(seen(), wanted)
+
+    def test_a_line_reaches_the_log_of_a_silent_step(self):
+        worker, output = self.worker()
+        self.assertEqual(self.machine.processes("Runner.Worker"), [str(worker.pid)])
+        self.assertEqual(self.machine.processes("Runner.Listener"), [])
+        said = b""
+        end = time.monotonic() + 10
+        while said != b"working\n" and time.monotonic() < end:
+            said += output.read(100) or b""
+        self.machine.write_to_log("::notice title=a::b")
+        self.assertEqual(output.read(100), b"\n::notice title=a::b\n")
+        # A step that writes more than the worker reads gets no line, and nothing waits for it.
+        step = next(path[:-4] for path in map(str, pathlib.Path("/proc").glob("[0-9]*/stat"))
+                    if self.machine.content(path).rpartition(")")[2].split()[1:2] == [str(worker.pid)])
+        with open(os.open(step + "fd/1", os.O_WRONLY | os.O_NONBLOCK), "wb", 0) as full:
+            while full.write(b"x" * 4096):
+                pass
+        self.machine.write_to_log("::notice title=a::b")
+        said = b"".join(iter(lambda: output.read(1 << 20) or b"", b""))
+        self.assertEqual(said.strip(b"x"), b"")
+
+    def test_a_step_that_redirects_its_output_keeps_its_file(self):
+        """It is not even opened. If the step redirects its output while the line is written, the open file is checked again."""
+        theirs = self.root / "theirs"
+        worker, output = self.worker(f">>{theirs}")
+        self.awaited(lambda: theirs.exists() and theirs.read_text(), "working\n")
+        opened, pipe = unittest.mock.Mock(side_effect=os.open), self.machine.pipe
+        with unittest.mock.patch.object(self.machine.os, "open", opened):
+            self.machine.write_to_log("::notice title=a::b")
+        self.assertEqual([call.args[0] for call in opened.mock_calls if "/fd/1" in str(call.args[0])], [])
+        was = pipe(f"/proc/{worker.pid}/fd/{output.name.rpartition('/')[2]}")
+        late = lambda path: was if path.endswith("/fd/1") else pipe(path)
+        with unittest.mock.patch.object(self.machine, "pipe", late):
+            self.machine.write_to_log("::notice title=a::b")
+        self.assertEqual((theirs.read_text(), output.read(100)), ("working\n", b""))
+
+    def test_what_reads_its_own_pipe_is_not_written_to(self):
+        """`exec > >(tee log)` gives the step a different pipe than the worker's."""
+        theirs = self.root / "theirs"
+        self.worker(f"> >(cat >>{theirs})")
+        self.awaited(lambda: theirs.exists() and theirs.read_text(), "working\n")
+        self.machine.write_to_log("::notice title=a::b")
+        time.sleep(0.2)
+        self.assertEqual(theirs.read_text(), "working\n")
+
+    def test_each_moment_of_an_interruption(self):
+        """What is done when the notice comes, and what later: a job that reaches its job-completed hook is left alone."""
+        at = datetime.datetime(2026, 11, 28, 14, 36, 42, tzinfo=datetime.timezone.utc)
+        stop = f"stop {self.machine.AGENT}"
+        # The hook that is reached before the notice, the seconds after it at which the job reaches its end, and what is done when.
+        rows = (("", None, [(0, stop)]), ("job-completed", None, []), ("job-started", None, [(0, "notice"), (75, "error"), (76, "SIGINT"), (101, stop)]),
+                ("job-started", 74, [(0, "notice")]), ("job-started", 75.5, [(0, "notice"), (75, "error")]),
+                ("job-started", 90, [(0, "notice"), (75, "error"), (76, "SIGINT")]))
+        for reached, ends, wanted in rows:
+            now, done, reported = [0.0], [], []
+            hooks = types.SimpleNamespace(reached=reached, shut="", runner="r-1")
+            self.machine.STOPPED.clear()
+
+            def sleep(seconds):
+                now[0] += seconds
+                if ends is not None and now[0] >= ends:
+                    hooks.reached = "job-completed"
+            clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+            fakes = {"await_notice": lambda: (115, at), "time": clock, "report": lambda event, tries: reported.append(event),
+                     "processes": lambda name: ["7"] if name == "Runner.Listener" else [],
+                     "write_to_log": lambda line: done.append((now[0], re.match("::([a-z]+)", line)[1])),
+                     "systemctl": lambda *words: done.append((now[0], " ".join(words)))}
+            with unittest.mock.patch.multiple(self.machine, **fakes), \
+                    unittest.mock.patch.object(self.machine.os, "kill", lambda _, number: done.append((now[0], signal.Signals(number).name))):
+                self.machine.stop_in_time(hooks)
+            stopped = "interruption" if any(what in ("SIGINT", stop) for _, what in wanted) else None
+            self.assertEqual((done, self.machine.STOPPED.get("stopped_for")), (wanted, stopped), (reached, ends))
+            self.assertEqual(reported, [] if reached == "job-completed" else [{"event": "interrupted", "runner_name": "r-1"}])
+            self.assertEqual(bool(hooks.shut), reached != "job-completed")
+
+    def test_the_reason_for_the_stop_is_reported_with_the_agents_end(self):
+        self.machine.STOPPED["stopped_for"] = "interruption"
+        self.machine.leave("r-1", 0, 1)
+        self.assertEqual(self.api.calls[-1][1], {"event": "exited", "runner_name": "r-1", "code": 0, "stopped_for": "interruption"})
 
 
 class Surroundings(Case):

@@ -38,6 +38,34 @@ ASK_METADATA = "curl -sS --max-time 2 -X PUT http://169.254.169.254/latest/api/t
 # A worker that runs two steps, and ends like GitHub's when its agent is stopped; the agent waits for it.
 WORKER = """trap : TERM
 ( trap 'kill -INT $hook; sleep 1; echo told GitHub; exit' TERM; %s & hook=$!; wait $hook; echo next step ) & wait; wait"""
+# An agent whose arguments are the steps of its one job, hooks included. Like GitHub's worker, it reads a step's output from a pipe and
+# writes it to the job's log; when the agent is stopped, it interrupts the step and runs no further one (StepsRunner.cs).
+STEPS = r"""#!/usr/bin/python3
+import os, signal, subprocess, sys, time
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("2.336.0"))
+if sys.argv[0].endswith("Listener"):
+    worker = subprocess.Popen([os.path.dirname(sys.argv[0]) + "/Runner.Worker", *sys.argv[1:]]) if sys.argv[1:] else None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: worker.send_signal(signal.SIGUSR1) if worker else sys.exit())
+    sys.exit(worker.wait() if worker else signal.pause())
+stopped, step = [], None
+def stop(*_):
+    stopped.append(True)
+    if step:
+        step.send_signal(signal.SIGINT)
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, stop)
+with open("/out/job", "wb", 0) as log:
+    for text in sys.argv[1:]:
+        if not stopped:
+            step = subprocess.Popen(["bash", "-e", "-c", text], stdout=subprocess.PIPE)
+            for line in step.stdout:
+                log.write(line)
+            step.wait()
+with open("/out/at.github", "w") as file:
+    file.write(str(time.time()))
+"""
 HOOK = 'GITHUB_REPOSITORY=acme/app GITHUB_RUN_ID=7 bash -e "$ACTIONS_RUNNER_HOOK_JOB_STARTED"'
 
 
@@ -77,6 +105,21 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body if isinstance(body, bytes) else body.encode())
 
+    def date_time_string(self, timestamp=None):
+        """Returns the Date header in EC2's time, which can differ from the machine's."""
+        return super().date_time_string(time.time() + self.server.plan["spot"].get("shift", 0))
+
+    def notice(self):
+        """Returns EC2's notice once the machine has sent the report that the plan names."""
+        spot, out = self.server.plan["spot"], self.server.calls
+        if not spot or f'"{spot["after"]}"' not in (out.read_text(encoding="utf-8") if out.exists() else ""):
+            return None
+        stamp = out.with_name("at.deadline")
+        if not stamp.exists():
+            stamp.write_text(str(int(time.time()) + spot["left"]))
+        at = time.gmtime(int(stamp.read_text()) + spot.get("shift", 0))
+        return json.dumps({"action": "terminate", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", at)})
+
     def do_PUT(self):
         if self.path.endswith("/machine.log.gz"):
             log = gzip.decompress(self.rfile.read(int(self.headers["content-length"])))
@@ -85,14 +128,19 @@ class Api(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         keys = {"AccessKeyId": "id", "SecretAccessKey": "key", "Token": "token"}
-        known = {"security-credentials/": "role", "instance-id": "i-0abc"}
+        known = {"security-credentials/": "role", "instance-id": "i-0abc",
+                 "instance-life-cycle": "spot" if self.server.plan["spot"] else "on-demand"}
+        if self.path.endswith("spot/instance-action"):
+            notice = self.notice()
+            return self.answer(200 if notice else 404, notice or "")
         if self.path == "/agent.tar.gz":
             return self.answer(200, self.server.calls.with_name("agent.tar.gz").read_bytes())
         self.answer(200, next((text for end, text in known.items() if self.path.endswith(end)), json.dumps(keys)))
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        told = {"at": time.monotonic(), "event": body.get("event", "register"), "code": body.get("code"), "log": body.get("log")}
+        told = {"at": time.monotonic(), "event": body.get("event", "register"), "code": body.get("code"), "log": body.get("log"),
+                "stopped_for": body.get("stopped_for")}
         with open(self.server.calls, "a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
         if self.path == "/runner/register":
@@ -191,10 +239,11 @@ def pack(archive, run_sh):
 
 class Case(unittest.TestCase):
     def boot(self, agent, beside="", job_started=200, settings="", after_end={}, disk="4g", unit="", root="", boots=1, files={},
-             is_bare=False, **configuration):
+             is_bare=False, spot={}, **configuration):
         """Boots a machine and waits for its power-off. Returns its events in order, the files in /out, and the times of each
         event, of `told`, of the stamps in /out/at.*, and of the end. `unit` is added to the agent's unit, and `root` runs in
-        the machine's root before its first boot. A bare machine downloads its agent and installs packages."""
+        the machine's root before its first boot. A bare machine downloads its agent and installs packages. A Spot machine gets EC2's
+        notice after the report `spot["after"]`, `spot["left"]` seconds ahead; EC2's clock is `spot["shift"]` seconds ahead of its own."""
         from test_boot import user_data  # the template is not needed inside
 
         _, begin, script = user_data().partition("#!/usr/bin/env bash\n")
@@ -228,7 +277,7 @@ class Case(unittest.TestCase):
                 digest = pack(folder / "out/agent.tar.gz", run_sh)
                 configuration["agent"] = {"url": "http://127.0.0.1:8080/agent.tar.gz", "sha256": digest}
             plan = {"files": files, "configuration": configuration, "job_started": job_started, "after_end": after_end,
-                    "root": root, "boots": boots}
+                    "root": root, "boots": boots, "spot": spot}
             (folder / "plan").write_text(json.dumps({**plan, "group": str(group), "disk": disk}))
             group.mkdir()
             try:
@@ -403,6 +452,69 @@ class Machine(Case):
         events, _, times = self.boot("sleep 600", boot_hook=f"{FILL}fill /", disk="64m", sudo=True)
         self.assertEqual(events, ["register", "boot-failed"])
         self.assertLess(times["end"] - times["boot-failed"], PROMPT)
+
+
+@unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")
+class Spot(Case):
+    """Machines that EC2 takes back. The agent is stopped 40 seconds before EC2's deadline."""
+
+    BEGINS = 'GITHUB_REPOSITORY=acme/app GITHUB_RUN_ID=7 bash -e "$ACTIONS_RUNNER_HOOK_JOB_STARTED"'
+    ENDS = 'bash -e "$ACTIONS_RUNNER_HOOK_JOB_COMPLETED"'
+    WORKS = 'echo working; trap "echo interrupted; exit 130" INT; sleep 70 >/dev/null & wait'
+
+    def interrupt(self, *steps, after="job-started", left=46, shift=0):
+        """Runs these steps as a job. Returns the events, the job's log, the times, and why the machine said that its agent stopped."""
+        quoted = " ".join("'" + step.replace("'", "'\\''") + "'" for step in steps)
+        files = dict.fromkeys((f"opt/actions-runner/bin/Runner.{name}" for name in ("Listener", "Worker")), STEPS)
+        spot = {"after": after, "left": left, "shift": shift}
+        events, out, times = self.boot(f"exec /opt/actions-runner/bin/Runner.Listener {quoted}", files=files, spot=spot)
+        stopped_for = json.loads(out["calls"].splitlines()[-1])["stopped_for"]
+        return events, out, times, stopped_for
+
+    def lines(self, out, shift=0):
+        """Returns the two lines for the job's log, as the user reads them on GitHub."""
+        clock = lambda seconds: time.strftime("%H:%M:%S", time.gmtime(int(out["at.deadline"]) + shift + seconds))
+        return (f"::notice title=Spot interruption notice::EC2 takes this machine back at {clock(0)} UTC. The job can go on until "
+                f"{clock(-40)} UTC.", "::error title=EC2 Spot interruption::EC2 took this machine back, so Muster stopped the job. "
+                "It does not run again by itself; re-run it on GitHub.")
+
+    def test_a_running_job_is_stopped_in_time_and_its_log_is_complete(self):
+        events, out, times, stopped_for = self.interrupt(self.BEGINS, self.WORKS, "echo next step", self.ENDS)
+        notice, error = self.lines(out)
+        self.assertEqual(out["job"].splitlines()[1:], ["working", "", notice, "", error, "interrupted"])
+        self.assertEqual(events[-2:], ["interrupted", "exited"])
+        self.assertEqual(stopped_for, "interruption")
+        # A header and a notice have whole seconds.
+        self.assertAlmostEqual(times["deadline"] - times["github"], 39, delta=3)
+        self.assertLess(times["end"], times["deadline"] - 20)
+
+    def test_a_wrong_clock_stops_no_job_early(self):
+        """The machine's clock is an hour fast: by that clock, the deadline has passed."""
+        _, out, times, stopped_for = self.interrupt(self.BEGINS, self.WORKS, shift=-3600)
+        self.assertEqual(out["job"].splitlines()[-2], self.lines(out, shift=-3600)[1])
+        self.assertEqual(stopped_for, "interruption")
+        self.assertAlmostEqual(times["deadline"] - times["github"], 39, delta=3)
+
+    def test_a_step_that_redirects_its_output_keeps_its_file(self):
+        _, out, times, stopped_for = self.interrupt(self.BEGINS, "exec >/out/theirs; " + self.WORKS)
+        self.assertEqual(out["theirs"], "working\ninterrupted\n")
+        self.assertNotIn("::", out["job"])
+        self.assertEqual(stopped_for, "interruption")
+
+    def test_a_job_that_ends_in_time_is_not_stopped(self):
+        """Not even if its agent still uploads when the time comes."""
+        works = "until [ -e /out/at.deadline ]; do sleep 0.1; done; sleep 2; echo done"
+        events, out, times, stopped_for = self.interrupt(self.BEGINS, works, self.ENDS, "sleep 8; echo uploaded")
+        self.assertEqual(out["job"].splitlines()[1:], ["", self.lines(out)[0], "done", "uploaded"])
+        self.assertEqual(events[-3:], ["interrupted", "job-completed", "exited"])
+        self.assertIsNone(stopped_for)
+        self.assertLess(times["deadline"] - times["github"], 38)
+
+    def test_a_runner_without_a_job_is_stopped_at_once(self):
+        events, _, times, stopped_for = self.interrupt(after="runner-started", left=115)
+        self.assertEqual((events[-1], stopped_for), ("exited", "interruption"))
+        self.assertIn("interrupted", events)
+        self.assertGreater(times["deadline"] - times["end"], 80)
 
 
 @unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")

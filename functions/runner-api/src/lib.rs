@@ -11,7 +11,7 @@ use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
 use muster_domain::causes::with_causes;
 use muster_domain::ec2::Arch;
 use muster_domain::ids::MachineId;
-use muster_domain::instance::{AfterEnd, Ages, ReportError, StartReport};
+use muster_domain::instance::{AfterEnd, Ages, ReportError, StartReport, StopCause};
 use muster_domain::time::Time;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -43,11 +43,16 @@ enum MachineEvent {
     JobCompleted {
         runner_name: String,
     },
+    Interrupted {
+        runner_name: String,
+    },
     Exited {
         #[serde(default)]
         runner_name: String,
         #[serde(default)]
         code: i32,
+        #[serde(default)]
+        stopped_for: Option<String>,
     },
     BootFailed {
         #[serde(default)]
@@ -251,8 +256,13 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyEr
         MachineEvent::JobCompleted { runner_name } => {
             MachineReport::JobCompleted { runner: runner_name }
         }
-        MachineEvent::Exited { runner_name, code } => {
-            MachineReport::Exited { runner: runner_name, code }
+        MachineEvent::Interrupted { runner_name } => {
+            MachineReport::Interrupted { runner: runner_name }
+        }
+        MachineEvent::Exited { runner_name, code, stopped_for } => {
+            // An unknown reason does not invalidate the report: the agent has ended.
+            let stopped_for: Option<StopCause> = stopped_for.and_then(|why| why.parse().ok());
+            MachineReport::Exited { runner: runner_name, code, stopped_for }
         }
         MachineEvent::BootFailed { log } => MachineReport::BootFailed { log: last(&log, MAX_LOG) },
     })
@@ -450,11 +460,31 @@ mod tests {
         );
         assert_eq!(
             read(include_str!("../../../events/runner-api-exited.json")),
-            MachineReport::Exited { runner: runner(), code: 0 }
+            MachineReport::Exited { runner: runner(), code: 0, stopped_for: None }
+        );
+        assert_eq!(
+            read(include_str!("../../../events/runner-api-interrupted.json")),
+            MachineReport::Interrupted { runner: runner() }
         );
         let boot_failed = read(include_str!("../../../events/runner-api-boot-failed.json"));
         let MachineReport::BootFailed { log } = boot_failed else { panic!("{boot_failed:?}") };
         assert!(log.contains("giving up"));
+    }
+
+    #[test]
+    fn the_reason_for_an_agents_end_is_read_if_it_is_known() {
+        for (text, expected) in [
+            (r#""stopped_for":"interruption""#, Some(StopCause::Interruption)),
+            (r#""stopped_for":"something""#, None),
+            (r#""stopped_for":null"#, None),
+            (r#""code":7"#, None),
+        ] {
+            let mut request = register();
+            request.body = Some(format!(r#"{{"event":"exited","runner_name":"r-1",{text}}}"#));
+            let report = read(&request).expect("a report");
+            let MachineReport::Exited { stopped_for, .. } = report else { panic!("{report:?}") };
+            assert_eq!(stopped_for, expected, "{text}");
+        }
     }
 
     #[test]

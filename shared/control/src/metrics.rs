@@ -124,7 +124,7 @@ pub enum Metric {
     DollarsAnHour,
     /// Machines that EC2 lists without a known price; every five minutes.
     MachinesUnpriced,
-    /// Jobs whose machine ended before they did.
+    /// Jobs that the end of their machine cut short.
     JobsInterrupted,
     /// Machines that were launched for a job and never ran one.
     MachinesInVain,

@@ -411,8 +411,12 @@ fn take(
             }
         }
         MachineReport::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
-        MachineReport::Exited { code, .. } => {
-            next.runner_ended(Some(*code), None, now, timings);
+        MachineReport::Interrupted { runner } => Ok(next.interrupted(runner, now)?),
+        MachineReport::Exited { code, stopped_for, .. } => {
+            match stopped_for {
+                Some(why) => next.runner_stopped(*why, *code, now, timings),
+                None => next.runner_ended(Some(*code), None, now, timings),
+            }
             Ok(())
         }
         MachineReport::BootFailed { log } => {

@@ -1,7 +1,7 @@
 //! Explains the state of jobs and instances in sentences for operators.
 
 use crate::app::is_before_github;
-use crate::instance::{Instance, RunnerState, State, Waiting};
+use crate::instance::{Exit, Instance, RunnerState, State, StopCause, Waiting};
 use crate::job::run::Doubt;
 use crate::job::{Job, JobStatus};
 use crate::launch::verdict::{Conditions, Wanted, verdict};
@@ -175,6 +175,7 @@ pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
         }
         State::Deleted => {}
     }
+    lines.extend(interruption(instance));
     let lines_logged: Vec<&str> = instance.last_words().collect();
     let last = &lines_logged[lines_logged.len().saturating_sub(LAST_WORDS)..];
     lines.extend(last.iter().map(|line| format!("Machine log: \"{line}\".")));
@@ -188,6 +189,25 @@ pub fn instance(instance: &Instance, now: Time) -> Vec<String> {
         lines.push(format!("Its next check is due at {due}."));
     }
     lines
+}
+
+/// Describes what a Spot interruption did to the runner, or will do to its job.
+fn interruption(instance: &Instance) -> Option<String> {
+    let runner = &instance.runner;
+    let at = instance.spot_notice_at.or(runner.interrupted_at)?;
+    let what = match &runner.exit {
+        None if runner.is_busy() => {
+            "if the job has not ended 40 seconds before the machine does, the agent is stopped"
+        }
+        Some(Exit { stopped_for: Some(StopCause::Interruption), .. }) => {
+            match runner.has_taken_job() {
+                true => "the agent was stopped so GitHub knew before the machine ended",
+                false => "the agent had no job and was stopped",
+            }
+        }
+        None | Some(_) => return None,
+    };
+    Some(format!("EC2 announced the interruption at {at}; {what}."))
 }
 
 fn running(instance: &Instance) -> String {

@@ -113,8 +113,10 @@ pub struct Observation {
     pub machine_told_gone: bool,
     /// When it ended, from that event or from EC2's description of the machine.
     pub machine_ended_at: Option<Time>,
-    /// The message announces a Spot interruption in two minutes.
+    /// The message announces a Spot interruption.
     pub spot_notice: bool,
+    /// When EC2 announced it, two minutes before the interruption, if the message has the time.
+    pub spot_notice_at: Option<Time>,
     /// The machine no longer matches its pool: see [`crate::instance::Instance::is_outdated`].
     pub outdated: bool,
     /// The pool was removed from the pool file: it launches no machines.
@@ -164,6 +166,7 @@ impl Observation {
             machine_told_gone: self.machine_told_gone,
             machine_ended_at: self.machine_ended_at,
             spot_notice: self.spot_notice,
+            spot_notice_at: self.spot_notice_at,
             console: self.console.clone(),
             deregistration,
             termination: self.termination.clone(),

@@ -179,12 +179,14 @@ impl<'a> Key<'a> {
             github_completed_at,
             // No pool of these worlds keeps the machine of a failed job.
             failed: _,
+            // For people, and for the record of usage.
+            interrupted_at: _,
             exit,
         } = runner;
         self.num(*state as u64);
         self.num(u64::from(*n));
         // Its code and its last words are for people; a refusal too, in a world that has none.
-        if let Some(Exit { at, code: _, log: _, refused: _, foreign: _ }) = exit {
+        if let Some(Exit { at, code: _, log: _, refused: _, foreign: _, stopped_for: _ }) = exit {
             self.bit(taken);
             return self.age(*at, timings.shutdown_grace_seconds);
         }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use muster_control::runner_api::MachineReport;
 use muster_domain::agent::{AgentOffer, AgentReport, AgentVersion, TOO_OLD};
 use muster_domain::ec2::Arch;
-use muster_domain::instance::StartReport;
+use muster_domain::instance::{StartReport, StopCause};
 
 use crate::agenda::{Event, MINUTE, Millis, SECOND};
 use crate::ec2::{End, ImageAgent};
@@ -30,10 +30,18 @@ const REGISTER_LIMIT: Millis = 8 * MINUTE;
 const ASK_LIMIT: Millis = 90 * SECOND;
 /// How long a job's start goes on asking whether it may.
 const START_LIMIT: Millis = 10 * MINUTE;
+/// EC2 announces that it takes a machine back this long before it does.
+const NOTICE: Millis = 2 * MINUTE;
+/// How often the supervisor asks for such a notice.
+const POLL: Millis = 5 * SECOND;
+/// How long before EC2's deadline it stops an agent with a job.
+const STOP_BEFORE: Millis = 40 * SECOND;
+/// From then on until GitHub knows: the agent ends the job's step first.
+const STOP_TAKES: Millis = 5 * SECOND;
 /// How often `infra/machine/machine.py` sends each other report.
 const fn tries(report: &MachineReport) -> u32 {
     match report {
-        MachineReport::JobCompleted { .. } => 2,
+        MachineReport::JobCompleted { .. } | MachineReport::Interrupted { .. } => 2,
         MachineReport::RunnerStarted { .. } => 3,
         MachineReport::JobStarted { .. } => u32::MAX,
         MachineReport::Exited { .. } | MachineReport::BootFailed { .. } => 5,
@@ -46,6 +54,43 @@ impl World {
         if let Some(task) = self.ec2.at(machine).task {
             self.agenda.at(self.now, Event::Wake(task));
         }
+    }
+
+    /// EC2 is going to take a machine back at that time, and will announce it.
+    pub fn announce_reclaim(&mut self, machine: u32, at: Millis) {
+        let known = &mut self.ec2.at_mut(machine).reclaimed_at;
+        *known = Some(known.map_or(at, |known| known.min(at)));
+        self.plan_wakes(machine);
+    }
+
+    /// Lets a machine look when its supervisor sees EC2's notice, and when it stops an agent with a
+    /// job.
+    fn plan_wakes(&mut self, machine: u32) {
+        let times = [self.notice_seen_at(machine), self.stops_at(machine)];
+        let Some(task) = self.ec2.at(machine).task else { return };
+        for at in times.into_iter().flatten().filter(|at| *at >= self.now) {
+            self.agenda.at(at, Event::Wake(task));
+        }
+    }
+
+    fn notice_seen_at(&self, machine: u32) -> Option<Millis> {
+        self.ec2.at(machine).reclaimed_at.map(|at| at - NOTICE + POLL)
+    }
+
+    /// Without hooks the supervisor knows of no job.
+    fn stops_at(&self, machine: u32) -> Option<Millis> {
+        let here = self.ec2.at(machine);
+        let seen = self.notice_seen_at(machine)?;
+        let at = here.reclaimed_at? - STOP_BEFORE;
+        Some(if here.behaviour.no_hooks { seen } else { at.max(seen) })
+    }
+
+    fn sees_notice(&self, machine: u32) -> bool {
+        self.notice_seen_at(machine).is_some_and(|at| at <= self.now)
+    }
+
+    fn stops_agent(&self, machine: u32) -> bool {
+        self.stops_at(machine).is_some_and(|at| at <= self.now)
     }
 }
 
@@ -67,6 +112,17 @@ struct Script {
 enum Work {
     Job(u32),
     Deregistered,
+    /// EC2 takes the machine back: the supervisor stops an agent without a job.
+    Interrupted,
+}
+
+/// How a job's steps end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    /// With this conclusion.
+    Over(&'static str),
+    /// The supervisor stops the agent, because EC2 takes the machine back.
+    Stopped,
 }
 
 /// What a job-started hook does. To the agent it is a step like others: when it fails, every later
@@ -121,13 +177,12 @@ impl Script {
         };
         let started = MachineReport::RunnerStarted { runner: name.clone() };
         self.report(started).await;
-        if connected {
-            self.work(&name, runner).await;
-        }
+        self.sim.world.borrow_mut().plan_wakes(self.machine);
+        let stopped = if connected { self.work(&name, runner).await } else { None };
         if refused.is_some() {
             self.pause(2 * SECOND).await;
         }
-        self.leave(&name, refused.unwrap_or(0)).await;
+        self.leave(&name, refused.unwrap_or(0), stopped).await;
     }
 
     /// What it says of its image's agent.
@@ -163,11 +218,11 @@ impl Script {
 
     /// Tells the end, and stays where Muster says so. Whatever the listener ended with: run.sh has
     /// an exit code of its own for a few of its ends alone.
-    async fn leave(&self, name: &str, code: i32) {
+    async fn leave(&self, name: &str, code: i32, stopped_for: Option<StopCause>) {
         let until = self.now() + ASK_LIMIT;
         loop {
             let runner = name.to_owned();
-            match self.report(MachineReport::Exited { runner, code }).await {
+            match self.report(MachineReport::Exited { runner, code, stopped_for }).await {
                 Reply::AskAgain(after) if self.now() < until => {
                     self.pause(i64::from(after.0) * SECOND).await;
                 }
@@ -203,14 +258,22 @@ impl Script {
         None
     }
 
-    /// The agent's one job, hooks and all.
-    async fn work(&self, name: &str, runner: u64) {
+    /// The agent's one job, hooks and all. Returns why the supervisor stopped the agent, if it did.
+    async fn work(&self, name: &str, runner: u64) -> Option<StopCause> {
         if self.behaviour().gives_up {
             self.pause(2 * SECOND).await;
             self.sim.world.borrow_mut().runner_lost(self.machine, "gave up");
-            return;
+            return None;
         }
-        let Work::Job(job) = self.job(runner).await else { return };
+        let job = match self.job(runner).await {
+            Work::Job(job) => job,
+            Work::Deregistered => return None,
+            Work::Interrupted => {
+                self.report(MachineReport::Interrupted { runner: name.to_owned() }).await;
+                self.sim.world.borrow_mut().runner_lost(self.machine, "stopped");
+                return Some(StopCause::Interruption);
+            }
+        };
         self.pause(SECOND).await;
         let hook = if self.behaviour().no_hooks {
             Hook::Passes
@@ -220,7 +283,10 @@ impl Script {
         let conclusion = match hook {
             Hook::Passes => {
                 let length = self.begins(job);
-                self.steps(job, length).await
+                match self.steps(name, job, length).await {
+                    Steps::Over(conclusion) => conclusion,
+                    Steps::Stopped => return self.stopped(runner, job).await,
+                }
             }
             Hook::Fails => {
                 // The clean-up that every job here has, with `if: always()`.
@@ -236,6 +302,20 @@ impl Script {
         }
         self.done(name, runner, job, conclusion, !passed);
         self.pause(SECOND).await;
+        None
+    }
+
+    /// The supervisor stops the agent, so that GitHub knows before EC2 takes the machine. No hook
+    /// runs then (actions/runner, `StepsRunner.cs`).
+    async fn stopped(&self, runner: u64, job: u32) -> Option<StopCause> {
+        self.pause(STOP_TAKES).await;
+        let mut world = self.sim.world.borrow_mut();
+        let id = world.ec2.at(self.machine).id.clone();
+        world.narrate(|| format!("the agent of {id} is stopped: EC2 takes the machine"));
+        world.tally.lost_to_cloud += 1;
+        world.agent_done(runner, job, "failure");
+        world.note_done(self.machine);
+        Some(StopCause::Interruption)
     }
 
     /// The first of a job's steps begins. How long they take.
@@ -334,22 +414,43 @@ impl Script {
         let work = |world: &mut World| match world.ec2.at(machine).job {
             // Also when its registration is gone by now: a job in hand is carried out.
             Some(job) => Some(Work::Job(job)),
-            None => world.github.is_told_to_go(runner).then_some(Work::Deregistered),
+            None if world.github.is_told_to_go(runner) => Some(Work::Deregistered),
+            None => world.sees_notice(machine).then_some(Work::Interrupted),
         };
         self.until(Millis::MAX, work).await.unwrap_or(Work::Deregistered)
     }
 
-    /// The job's steps, until they are over or the workflow is cancelled.
-    async fn steps(&self, job: u32, length: Option<Millis>) -> &'static str {
+    /// The job's steps, until they are over, the workflow is cancelled, or EC2 takes the machine.
+    async fn steps(&self, name: &str, job: u32, length: Option<Millis>) -> Steps {
+        let machine = self.machine;
+        let ends = length.map_or(Millis::MAX, |length| self.now() + length);
         let over = |world: &mut World| {
             let over = world.github.truth_of(job)?.over()?;
-            Some(match over {
+            Some(Steps::Over(match over {
                 "cancelled" => "cancelled",
                 "failure" => "failure",
                 _ => "success",
-            })
+            }))
         };
-        self.until(length.unwrap_or(Millis::MAX), over).await.unwrap_or("success")
+        let noticed = |world: &mut World| match over(world) {
+            Some(over) => Some(Some(over)),
+            None => world.sees_notice(machine).then_some(None),
+        };
+        match self.until(self.before(ends), noticed).await {
+            Some(Some(over)) => return over,
+            None => return Steps::Over("success"),
+            Some(None) => {}
+        }
+        self.report(MachineReport::Interrupted { runner: name.to_owned() }).await;
+        let stops = |world: &mut World| {
+            over(world).or_else(|| world.stops_agent(machine).then_some(Steps::Stopped))
+        };
+        self.until(self.before(ends), stops).await.unwrap_or(Steps::Over("success"))
+    }
+
+    /// The time until then.
+    fn before(&self, at: Millis) -> Millis {
+        if at == Millis::MAX { at } else { (at - self.now()).max(0) }
     }
 
     async fn told(&self, word: u32) {

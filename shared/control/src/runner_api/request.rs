@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use futures_util::future::join;
 use muster_domain::ids::{InstanceName, MachineId, instance_of_runner};
-use muster_domain::instance::{Instance, StartReport};
+use muster_domain::instance::{Instance, StartReport, StopCause};
 use muster_domain::stored::Stored;
 use muster_domain::time::Seconds;
 
@@ -32,12 +32,19 @@ pub enum MachineReport {
         /// The runner's registration.
         runner: String,
     },
+    /// The machine saw EC2's notice of a Spot interruption.
+    Interrupted {
+        /// The runner's registration.
+        runner: String,
+    },
     /// The agent exited.
     Exited {
         /// The runner's registration. Only leads to the record; the machine's end is accepted with any.
         runner: String,
         /// Its exit code.
         code: i32,
+        /// Why the supervisor stopped it, if it did.
+        stopped_for: Option<StopCause>,
     },
     /// The agent never started.
     BootFailed {
@@ -53,6 +60,7 @@ impl MachineReport {
             Self::RunnerStarted { runner }
             | Self::JobStarted { runner, .. }
             | Self::JobCompleted { runner }
+            | Self::Interrupted { runner }
             | Self::Exited { runner, .. } => Some(runner),
             Self::BootFailed { .. } => None,
         }

@@ -1,7 +1,7 @@
 //! Every condition has a sentence, and each sentence names its subject.
 
 use super::{JobContext, instance, job as job_lines};
-use crate::instance::{DeleteOrder, DeleteReason, Instance, Waiting};
+use crate::instance::{DeleteOrder, DeleteReason, Instance, StopCause, Waiting};
 use crate::job::{FailedMachine, Job, JobStatus};
 use crate::launch::verdict::Conditions;
 use crate::testkit::{
@@ -201,6 +201,42 @@ fn every_state_has_a_sentence() {
     ];
     for (instance, expected) in rows {
         assert_eq!(of_instance(&instance), expected, "{}", instance.state());
+    }
+}
+
+#[test]
+fn an_interruption_is_explained_while_the_job_runs_and_after_the_agent_was_stopped() {
+    let stop =
+        |i: Instance| i.with(|i| i.runner_stopped(StopCause::Interruption, 0, at(140), &timings()));
+    let by_ec2 = |i: Instance| i.with(|i| i.spot_notice(at(60)));
+    // EC2's own event was lost.
+    let by_machine = |i: Instance| {
+        let name = i.runner_name();
+        i.with(|i| assert_eq!(i.interrupted(&name, at(64)), Ok(())))
+    };
+    let text = |second, what: &str| {
+        Some(format!("EC2 announced the interruption at {}; {what}.", at(second)))
+    };
+    let runs = "if the job has not ended 40 seconds before the machine does, the agent is stopped";
+    let stopped = "the agent was stopped so GitHub knew before the machine ended";
+    let free = "the agent had no job and was stopped";
+    let deleted =
+        |i: Instance| i.ordered(plain(150)).deleting(150).with(|i| i.to_deleted(at(180), "gone"));
+    let rows = [
+        ("a job runs", by_ec2(active()), text(60, runs)),
+        ("a job runs, by the machine's word", by_machine(active()), text(64, runs)),
+        ("stopped", stop(by_ec2(active())), text(60, stopped)),
+        ("EC2's time counts", stop(by_machine(by_ec2(active()))), text(60, stopped)),
+        ("stopped, by the machine's word", stop(by_machine(active())), text(64, stopped)),
+        ("the record has ended", deleted(stop(by_ec2(active()))), text(60, stopped)),
+        ("without a job", stop(by_machine(idle())), text(64, free)),
+        ("the job ended in time", by_ec2(exited()), None),
+        ("no interruption", active(), None),
+    ];
+    for (what, instance, expected) in rows {
+        let lines = of_instance(&instance);
+        let found = lines.iter().find(|line| line.starts_with("EC2 announced"));
+        assert_eq!(found, expected.as_ref(), "{what}: {lines:?}");
     }
 }
 

@@ -6,17 +6,19 @@ impl Instance {
     /// Returns why this machine never ran a job, if the transition to `next` shows that: the next
     /// machine will probably end the same way.
     ///
-    /// Not counted: Spot interruptions that EC2 announced; refusals by GitHub, which are recorded
+    /// Not counted: Spot interruptions, which EC2 announced or, without a job, the machine reported; refusals by GitHub, which are recorded
     /// for their owner; and a runner that got a job which its pool does not serve, because such a
     /// runner works.
     #[must_use]
     pub fn served_nothing(&self, next: &Self) -> Option<String> {
         let exit = next.runner.exit.as_ref();
-        let is_refused = exit.is_some_and(|exit| exit.refused.is_some() || exit.foreign.is_some());
+        let is_excused = exit.is_some_and(|exit| {
+            exit.refused.is_some() || exit.foreign.is_some() || exit.stopped_for.is_some()
+        });
         // The agent's exit code proves only whether its version was refused: `run.sh` also exits
         // with 0 after a session conflict or a crash (actions/runner, run-helper.sh.template). But
         // no job runs unreported: a job start fails if it cannot be reported.
-        if is_refused || self.spot_notice_at.is_some() || self.runner.has_taken_job() {
+        if is_excused || self.spot_notice_at.is_some() || self.runner.has_taken_job() {
             return None;
         }
         let ended = match next.runner.state {

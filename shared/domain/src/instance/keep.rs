@@ -58,7 +58,9 @@ impl Instance {
             && self.spot_notice_at.is_none();
         let ran_its_job =
             self.runner.has_taken_job() && exit.code.is_some() && exit.foreign.is_none();
-        if pool.keep_failed_seconds.0 == 0 || !is_wanted || !ran_its_job {
+        // EC2 is about to end it.
+        let is_interrupted = exit.stopped_for.is_some();
+        if pool.keep_failed_seconds.0 == 0 || !is_wanted || !ran_its_job || is_interrupted {
             return None;
         }
         let life = self.launched_at() + pool.max_lifetime_seconds;
@@ -70,7 +72,7 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instance::DeleteReason;
+    use crate::instance::{DeleteReason, StopCause};
     use crate::testkit::{CLAIMED, With, active, at, pool, timings};
 
     fn keeping() -> Pool {
@@ -121,6 +123,14 @@ mod tests {
             (
                 "it is on its way out",
                 with(|i| i.to_pending_delete(DeleteReason::Ordered, at(201))),
+                Some(&keeping),
+            ),
+            (
+                "EC2 takes it, and only the machine has reported that",
+                active().with(|i| {
+                    i.runner_stopped(StopCause::Interruption, 0, at(200), &timings());
+                    i.github_completed(CLAIMED, true, at(201), &timings());
+                }),
                 Some(&keeping),
             ),
             (

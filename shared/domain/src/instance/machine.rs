@@ -126,10 +126,10 @@ impl Instance {
     }
 
     /// Records EC2's announcement of a Spot interruption. A repeated announcement has no effect.
-    pub fn spot_notice(&mut self, now: Time) {
+    pub fn spot_notice(&mut self, at: Time) {
         if self.spot_notice_at.is_none() {
-            self.spot_notice_at = Some(now);
-            self.tell(now, "EC2 announced a Spot interruption".to_owned());
+            self.spot_notice_at = Some(at);
+            self.tell(at, "EC2 announced a Spot interruption".to_owned());
         }
     }
 

@@ -21,7 +21,8 @@ pub use self::last_words::console_text;
 pub use self::listing::{Group, Groups};
 pub use self::phases::{Ages, Pace, Phase, Phases, paces};
 pub use self::record::{
-    DeleteMark, DeleteOrder, DeleteReason, Event, Exit, JobTitle, Runner, StartedJob, Waiting,
+    DeleteMark, DeleteOrder, DeleteReason, Event, Exit, JobTitle, Runner, StartedJob, StopCause,
+    Waiting,
 };
 pub use self::registration::FailedRegistration;
 pub use self::runner::{ReportError, Start, StartReport};
@@ -213,6 +214,7 @@ impl Instance {
                 ran_title: None,
                 github_completed_at: None,
                 failed: false,
+                interrupted_at: None,
                 exit: None,
             },
             unregistered: None,

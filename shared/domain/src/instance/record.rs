@@ -229,6 +229,16 @@ pub struct JobTitle {
     pub name: Arc<str>,
 }
 
+/// Why the machine's supervisor stopped the agent, as the machine reported. A job that can become
+/// root can report it too, so EC2 must confirm it before it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::EnumString)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum StopCause {
+    /// EC2 announced a Spot interruption.
+    Interruption,
+}
+
 /// How the runner's agent ended, or why it never started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Exit {
@@ -244,12 +254,15 @@ pub struct Exit {
     /// The job that it was given but must not run, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<String>,
+    /// Why the supervisor stopped it, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_for: Option<StopCause>,
 }
 
 impl Exit {
     /// Creates an exit without details.
     pub(super) const fn at(at: Time) -> Self {
-        Self { at, code: None, log: None, refused: None, foreign: None }
+        Self { at, code: None, log: None, refused: None, foreign: None, stopped_for: None }
     }
 }
 
@@ -285,6 +298,9 @@ pub struct Runner {
     /// Whether GitHub reported that this job failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// When the machine reported that it saw EC2's notice of a Spot interruption.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted_at: Option<Time>,
     /// How the agent ended.
     pub exit: Option<Exit>,
 }

@@ -1,6 +1,6 @@
 //! Changes of an instance's runner side: configuration, reports of the machine, GitHub's events.
 
-use super::record::{DeleteMark, Exit, JobTitle, Runner, StartedJob};
+use super::record::{DeleteMark, Exit, JobTitle, Runner, StartedJob, StopCause};
 use super::state::RunnerState;
 use super::{Instance, State};
 use crate::agent::{AgentInUse, AgentOffer, AgentVersion, TOO_OLD};
@@ -426,6 +426,33 @@ impl Instance {
         if let Some(why) = self.refused_agent() {
             self.tell(now, why);
         }
+    }
+
+    /// Records that the supervisor stopped the agent. The machine then shuts itself down.
+    pub fn runner_stopped(&mut self, why: StopCause, code: i32, now: Time, timings: &Timings) {
+        if self.runner.exit.is_some() {
+            return;
+        }
+        let what = match why {
+            StopCause::Interruption => "runner stopped because of the Spot interruption",
+        };
+        let exit = Exit { code: Some(code), stopped_for: Some(why), ..Exit::at(now) };
+        self.end_runner(RunnerState::Terminated, exit, what.to_owned(), timings);
+    }
+
+    /// Records the machine's report that it saw EC2's notice of a Spot interruption. Only EC2's own
+    /// event changes what happens to the instance ([`Instance::spot_notice`]): a job can send this
+    /// report too.
+    ///
+    /// # Errors
+    /// If the report comes from an earlier registration.
+    pub fn interrupted(&mut self, name: &str, now: Time) -> Result<(), ReportError> {
+        self.expect_registration(name)?;
+        if self.runner.interrupted_at.is_none() {
+            self.runner.interrupted_at = Some(now);
+            self.tell(now, "its machine saw EC2's notice of a Spot interruption".to_owned());
+        }
+        Ok(())
     }
 
     fn end_runner(&mut self, state: RunnerState, exit: Exit, what: String, timings: &Timings) {

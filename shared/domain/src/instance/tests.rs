@@ -45,6 +45,8 @@ fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
     };
     let ended_well = idle().with(|i| i.runner_ended(Some(0), None, at(110), &timings()));
     let noticed = booting().with(|row| row.spot_notice(at(115)));
+    let stopped =
+        idle().with(|i| i.runner_stopped(StopCause::Interruption, 0, at(110), &timings()));
     let gone = || DeleteReason::MachineGone;
     let rows = [
         ("booting", booting(), gone(), true),
@@ -59,6 +61,7 @@ fn a_machine_that_ends_before_a_job_reached_it_served_nothing() {
         ),
         ("its agent lost GitHub", idle(), DeleteReason::Unreachable, true),
         ("taken back by EC2", noticed, gone(), false),
+        ("its agent was stopped for that, and EC2's event was lost", stopped, gone(), false),
         ("listening", idle(), gone(), false),
         ("its agent ended with 0, and its hook told of no job", ended_well, gone(), true),
         ("with a job", active(), gone(), false),

@@ -95,7 +95,8 @@ fn interrupted(instance: &Instance, seen: &Observation, now: Time) -> Option<Ste
         return None;
     }
     let mut next = instance.clone();
-    next.spot_notice(now);
+    // By EC2's clock, which may be ahead of ours.
+    next.spot_notice(seen.spot_notice_at.map_or(now, |at| at.min(now)));
     if !is_free {
         return Some(act(next));
     }

@@ -5,11 +5,19 @@ use super::parts::{For, Parts};
 use crate::instance::{DeleteReason, Instance, Phase};
 use crate::job::Job;
 use crate::orphan::Orphan;
-use crate::time::Time;
+use crate::time::{Seconds, Time};
 
 /// EC2's reason for the end of a machine that it reclaims.
 /// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 const SPOT_TERMINATION: &str = "Server.SpotInstanceTermination";
+/// EC2 announces a Spot interruption this long ahead.
+const SPOT_NOTICE: Seconds = Seconds(120);
+/// A job that GitHub reported as ended earlier than this before EC2's deadline was not stopped: the
+/// supervisor stops an agent 40 seconds before it (`infra/machine/machine.py`, `STOP_BEFORE`).
+const STOPS_BEFORE: Seconds = Seconds(45);
+/// A job that GitHub reported as ended earlier than this before an unannounced end of its machine
+/// had ended before: GitHub takes minutes to end the job of a machine that disappears.
+const ENDS_BEFORE: Seconds = Seconds(15);
 
 impl Line {
     /// Creates the usage record of an ended instance's machine. `None` if it never had a machine.
@@ -166,15 +174,26 @@ fn purpose(instance: &Instance, job: Option<&Job>) -> For {
     if instance.bought_for_job { For::Nothing } else { For::Nobody }
 }
 
-/// Returns whether it ended before its job, according to the machine and GitHub.
+/// Returns whether its job was cut short, according to the machine and GitHub. The supervisor stops
+/// the agent before EC2's deadline, so GitHub may report the job's end before the machine ends. The
+/// job-completed hook does not run then.
 fn is_cut(instance: &Instance) -> bool {
     let runner = &instance.runner;
-    runner.has_taken_job()
-        && runner.github_completed_at.is_none()
-        && runner.started.as_ref().is_none_or(|job| job.completed_at.is_none())
+    let has_ended = runner.started.as_ref().is_some_and(|job| job.completed_at.is_some());
+    if !runner.has_taken_job() || has_ended {
+        return false;
+    }
+    let Some(over) = runner.github_completed_at else { return true };
+    let is_stopped = runner.exit.as_ref().is_some_and(|exit| exit.stopped_for.is_some());
+    let last = match instance.spot_notice_at {
+        Some(at) => at + SPOT_NOTICE - STOPS_BEFORE,
+        None => end_of(instance).0 - ENDS_BEFORE,
+    };
+    is_stopped || over >= last
 }
 
-/// Returns what ended it early. A job that GitHub reported as completed was not cut off.
+/// Returns what ended it early. For an interruption, only EC2's word counts: a job can make its
+/// machine report anything.
 fn cause(instance: &Instance) -> Option<EarlyEndCause> {
     let reason = instance.mark().map(|mark| &mark.reason);
     let ended = instance.ended_by();

@@ -4,8 +4,8 @@ mod sums;
 
 use proptest::prelude::*;
 
-use super::{EarlyEndCause, EndedBy, Line, Parts, UsageKind, end_of};
-use crate::instance::{DeleteReason, Instance};
+use super::{EarlyEndCause, EndedBy, Line, Loss, Parts, UsageKind, end_of, loss};
+use crate::instance::{DeleteReason, Instance, StopCause};
 use crate::job::{Job, JobStatus};
 use crate::orphan::Orphan;
 use crate::testkit::{
@@ -121,6 +121,46 @@ fn what_cut_a_life_short_is_told() {
     for (name, instance, cause) in rows {
         let line = Line::of_machine(&instance, None).expect("a line");
         assert_eq!(line.machine.expect("a machine").cause, cause, "{name}");
+    }
+}
+
+/// EC2 announces at 60 that it ends the machine at 180: the agent is stopped at 140.
+#[test]
+fn a_job_was_cut_short_if_ec2_ended_its_machine_and_it_had_not_ended_by_itself() {
+    let noticed = |i: Instance| i.with(|i| i.spot_notice(at(60)));
+    let over_at = |i: Instance, second| {
+        i.with(|i| assert!(i.github_completed(CLAIMED, true, at(second), &timings())))
+    };
+    let stopped = |i: Instance, second| {
+        i.with(|i| i.runner_stopped(StopCause::Interruption, 0, at(second), &timings()))
+    };
+    // EC2 gives its reason for the end, at 100, and no notice came.
+    let by_ec2 = |i: Instance| {
+        let why = aborted().with(|why| why.code = "Server.SpotInstanceTermination".to_owned());
+        i.with(|i| i.ended_by_ec2(&why, at(100)))
+    };
+    let cut = Some(Loss::Job);
+    let rows = [
+        ("GitHub has not reported its end", noticed(active()), 180, cut),
+        ("… and only GitHub reported its start", noticed(active_by_github()), 180, cut),
+        ("GitHub reports the end of the stopped agent", over_at(noticed(active()), 143), 180, cut),
+        ("45 seconds before the deadline", over_at(noticed(active()), 135), 180, cut),
+        ("it failed by itself before that", over_at(noticed(active()), 134), 180, None),
+        ("its hook reported its end", noticed(completed()), 180, None),
+        ("… and GitHub at the last moment", over_at(noticed(completed()), 139), 180, None),
+        (
+            "the machine stopped the agent earlier than EC2's notice suggests",
+            stopped(over_at(noticed(active()), 130), 131),
+            180,
+            cut,
+        ),
+        ("the machine says so, and EC2 does not", stopped(over_at(active(), 143), 144), 180, None),
+        ("no notice came", by_ec2(active()), 100, cut),
+        ("… and GitHub noticed before Muster", over_at(by_ec2(active()), 85), 100, cut),
+        ("… and it failed by itself before that", over_at(by_ec2(active()), 84), 100, None),
+    ];
+    for (name, instance, end, expected) in rows {
+        assert_eq!(loss(&gone(instance, end)), expected, "{name}");
     }
 }
 

@@ -74,12 +74,14 @@ impl World {
             let at = self.now + after;
             self.agenda.at(at, Event::Machine(number, Arrival::Reclaimed));
             self.agenda.at((at - 2 * MINUTE).max(self.now), Event::Notice(number));
+            self.announce_reclaim(number, at);
         }
         if is_spot && self.strikes(Fault::SpotReclaim) {
             let at = self.mishap(number, Arrival::Reclaimed);
             // The notice comes two minutes ahead.
             let notice = (at - 2 * MINUTE).max(self.now);
             self.agenda.at(notice, Event::StateEvent(number, NOTICE, notice));
+            self.announce_reclaim(number, at);
         } else if is_spot && self.strikes(Fault::SpotWithoutNotice) {
             self.mishap(number, Arrival::Reclaimed);
         }

@@ -62,6 +62,8 @@ pub struct Machine {
     runs_since: Option<Millis>,
     /// A job's steps ran on it.
     pub has_worked: bool,
+    /// When EC2 takes it back, if it announces that two minutes ahead.
+    pub reclaimed_at: Option<Millis>,
 }
 
 impl Machine {
@@ -78,6 +80,7 @@ impl Machine {
             runner: None,
             runs_since: None,
             has_worked: false,
+            reclaimed_at: None,
         }
     }
 }

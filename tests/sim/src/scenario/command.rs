@@ -319,6 +319,7 @@ impl Scenario {
             let now = world.now;
             world.agenda.at(now, Event::StateEvent(machine, 4, now));
             world.agenda.at(now + 2 * MINUTE, Event::Machine(machine, Arrival::Reclaimed));
+            world.announce_reclaim(machine, now + 2 * MINUTE);
         });
         Ok(())
     }

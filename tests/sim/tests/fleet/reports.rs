@@ -32,7 +32,8 @@ fn reports(runner: &str) -> Vec<MachineReport> {
         MachineReport::RunnerStarted { runner: runner() },
         MachineReport::JobStarted { runner: runner(), job },
         MachineReport::JobCompleted { runner: runner() },
-        MachineReport::Exited { runner: runner(), code: 0 },
+        MachineReport::Interrupted { runner: runner() },
+        MachineReport::Exited { runner: runner(), code: 0, stopped_for: None },
         MachineReport::BootFailed { log: "simulated".to_owned() },
     ]
 }
@@ -155,7 +156,12 @@ fn an_end_that_is_reported_again_wakes_nobody() {
     let machine = row.machine().expect("a machine").clone();
     let sent = |bench: &Bench| {
         let runner = row.runner_name();
-        say(bench, &bench.door, &machine, &MachineReport::Exited { runner, code: 1 });
+        say(
+            bench,
+            &bench.door,
+            &machine,
+            &MachineReport::Exited { runner, code: 1, stopped_for: None },
+        );
         bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, 1_000));
         bench.change(|world| {
             let now = world.now;
@@ -266,9 +272,11 @@ fn a_report_costs_one_read_of_each_record_that_it_asks_for() {
     let (door, now) = (&bench.door, bench.door.now());
     for (report, costs) in [
         (MachineReport::JobCompleted { runner: runner() }, (2, 1)),
-        (MachineReport::Exited { runner: runner(), code: 0 }, (2, 1)),
+        (MachineReport::Interrupted { runner: runner() }, (2, 1)),
+        (MachineReport::Interrupted { runner: runner() }, (2, 0)),
+        (MachineReport::Exited { runner: runner(), code: 0, stopped_for: None }, (2, 1)),
         // It is on record already.
-        (MachineReport::Exited { runner: runner(), code: 0 }, (2, 0)),
+        (MachineReport::Exited { runner: runner(), code: 0, stopped_for: None }, (2, 0)),
         (MachineReport::BootFailed { log: "simulated".to_owned() }, (3, 0)),
     ] {
         let before = bench.change(|world| world.calls);

@@ -2,7 +2,7 @@
 # Simulates Runner.Listener. It knows only its JIT config, gets its job from the world, and starts a worker for it. It is
 # executed directly, without `env`, so that the kernel uses its name for the process.
 #
-# On SIGTERM it shuts down as the real one does (actions/runner, src/Runner.Listener: Runner.cs `Runner_Unloading`,
+# On SIGTERM or SIGINT it shuts down as the real one does (actions/runner, src/Runner.Listener: Runner.cs `Runner_Unloading`,
 # JobDispatcher.cs `ShutdownAsync`): it notifies the worker and waits at most 30 seconds for its end
 # (Constants.cs `ExitOnUnloadTimeout`).
 set -u
@@ -40,7 +40,7 @@ shut_down() {
   fi
   exit 0
 }
-trap shut_down TERM
+trap shut_down TERM INT
 
 ask POST /runner/connect -H "Authorization: Bearer $secret" -H "X-Machine: $(<"$bin/../../machine")" -H "X-Version: $version"
 if [ "$status" = 403 ]; then

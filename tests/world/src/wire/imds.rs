@@ -18,7 +18,12 @@ use super::{
     listener::Cut,
     sigv4::hmac_sha256,
 };
-use muster_cloud::{Millis, calls::CallInfo, ec2::Instance, rfc3339};
+use muster_cloud::{
+    Millis,
+    calls::CallInfo,
+    ec2::{Instance, Market},
+    rfc3339,
+};
 
 pub(super) fn router() -> Router<Arc<Cloud>> {
     Router::new().route("/imds/{instance}/{*path}", any(handle))
@@ -95,6 +100,10 @@ async fn answer(cloud: &Cloud, request: &Request) -> Reply {
         "latest/meta-data/iam/security-credentials"
         | "latest/meta-data/iam/security-credentials/" => {
             role_of(cloud, &instance).map(|arn| role_name(&arn).to_owned())
+        }
+        "latest/meta-data/instance-life-cycle" => {
+            let is_spot = instance.market == Market::Spot;
+            Some(if is_spot { "spot" } else { "on-demand" }.to_owned())
         }
         "latest/meta-data/spot/instance-action" => instance
             .reclaim_at

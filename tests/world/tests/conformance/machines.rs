@@ -468,6 +468,23 @@ async fn machine_can_lose_its_hooks_or_never_boot_and_a_runner_can_crash() {
     assert_eq!(cloud.console(&dark).await, "");
 }
 
+/// The machine sees EC2's notice and stops its agent 40 seconds before the end.
+#[tokio::test]
+async fn an_interrupted_job_is_over_at_github_before_its_machine_is() {
+    let (cloud, api) = open("").await;
+    cloud.control("timings", json!({ "spot_notice_ms": 48_000 })).await;
+    let job = cloud.queue_job(json!({ "duration_ms": 600_000 })).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud.until("the job begins", async |_| api.events().contains(&"job-started".into())).await;
+    cloud.control(&format!("instances/{id}/interrupt"), json!({})).await;
+    cloud.until("the job is over", async |c| c.job(job).await["conclusion"] == "failure").await;
+    assert_eq!(instance(&cloud, &id).await["state"], "running");
+    until_terminated(&cloud, &id).await;
+    assert_eq!(api.event("exited")["stopped_for"], "interruption");
+    assert!(api.events().contains(&"interrupted".to_owned()));
+    assert!(!api.events().contains(&"job-completed".to_owned()), "its hook does not run");
+}
+
 #[tokio::test]
 async fn metadata_service_wants_a_token_and_serves_each_machine_its_own() {
     let cloud = Cloud::open("#!/bin/sh\nsleep 60\n").await;
@@ -498,6 +515,7 @@ async fn metadata_service_wants_a_token_and_serves_each_machine_its_own() {
     let (_, document) = get(&ids[0], &format!("{roles}machine"), &good).await;
     let document: Value = serde_json::from_str(&document).unwrap();
     assert_eq!(document["SecretAccessKey"], crate::common::cloud::ROLE[1]);
+    assert_eq!(get(&ids[0], "meta-data/instance-life-cycle", &good).await.1, "spot");
     assert_eq!(get(&ids[0], "meta-data/spot/instance-action", &good).await.0, 404);
     cloud.control(&format!("instances/{}/interrupt", ids[0]), json!({})).await;
     assert_eq!(get(&ids[0], "meta-data/spot/instance-action", &good).await.0, 200);

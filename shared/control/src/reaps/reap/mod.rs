@@ -108,6 +108,7 @@ impl Pass {
             machine_told_gone: told_gone,
             machine_ended_at: at.filter(|_| told_gone),
             spot_notice: what == SPOT_INTERRUPTION,
+            spot_notice_at: at.filter(|_| what == SPOT_INTERRUPTION),
             ..Observation::default()
         };
         Self::after(name, ticket, told)

@@ -2,7 +2,7 @@
 
 use super::{ReportError, Start, StartReport};
 use crate::ids::{JobKey, RunnerId};
-use crate::instance::{DeleteReason, Instance, RunnerState};
+use crate::instance::{DeleteReason, Instance, RunnerState, StopCause};
 use crate::pool::Pool;
 use crate::testkit::{
     self, CLAIMED, RUNNER, Story, With, absent, active, active_by_github, asking, at, boot_failed,
@@ -102,7 +102,9 @@ fn a_report_that_says_nothing_new_changes_nothing() {
             let _ = start(row, second);
             let said = row.job_completed(&runner, at(second), &timings());
             assert_eq!(said, Ok(()), "{name}");
+            assert_eq!(row.interrupted(&runner, at(second)), Ok(()), "{name}");
             row.runner_ended(Some(0), None, at(second), &timings());
+            row.runner_stopped(StopCause::Interruption, 0, at(second), &timings());
             row.runner_ended(None, Some("no".to_owned()), at(second), &timings());
         };
         let agent_runs = row.clone();
@@ -305,6 +307,50 @@ fn the_agents_end_is_noted_once() {
         assert!(busy.runner.is_busy());
         assert!(!ends(busy).runner.is_busy());
     }
+}
+
+#[test]
+fn an_agent_that_its_supervisor_stopped_ended_with_that_reason() {
+    let stop =
+        |i: Instance| i.with(|i| i.runner_stopped(StopCause::Interruption, 0, at(300), &timings()));
+    let exit =
+        |i: &Instance| i.runner.exit.clone().map(|exit| (exit.at, exit.code, exit.stopped_for));
+    let stopped = stop(active().due(9000));
+    let reason = Some(StopCause::Interruption);
+    assert_eq!(exit(&stopped), Some((at(300), Some(0), reason)));
+    assert_eq!(stopped.runner.state, RunnerState::Terminated);
+    assert_eq!(stopped.due_at(), Some(at(420)), "the grace period as after any job");
+    // Noted once, whatever comes first.
+    assert_eq!(stop(stopped.clone()), stopped);
+    assert_eq!(
+        stopped.clone().with(|i| i.runner_ended(Some(7), None, at(310), &timings())),
+        stopped
+    );
+    assert_eq!(stop(exited()), exited());
+    // The reason's name in records and reports. An unknown one is not a reason.
+    assert_eq!(serde_json::to_value(reason).ok(), Some(serde_json::json!("interruption")));
+    assert_eq!("interruption".parse().ok(), reason);
+    assert_eq!("something".parse::<StopCause>().ok(), None);
+}
+
+#[test]
+fn an_interruption_that_the_machine_reports_is_noted_once_and_decides_nothing() {
+    for (what, before) in [("idle", idle()), ("with a job", active()), ("ended", exited())] {
+        let name = before.runner_name();
+        let told = before.clone().with(|i| assert_eq!(i.interrupted(&name, at(300)), Ok(())));
+        assert_eq!(told.runner.interrupted_at, Some(at(300)), "{what}");
+        assert_eq!(told.events.len(), before.events.len() + 1, "{what}");
+        assert_eq!(told.clone().with(|i| assert_eq!(i.interrupted(&name, at(310)), Ok(()))), told);
+        let otherwise = told.with(|i| {
+            i.runner.interrupted_at = None;
+            i.events.clone_from(&before.events);
+        });
+        assert_eq!(otherwise, before, "{what}: the rest of the record is unchanged");
+    }
+    let other = idle().with(|i| {
+        assert_eq!(i.interrupted("default-l-1-9", at(300)), Err(ReportError::OtherRegistration));
+    });
+    assert_eq!(other, idle());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ec2::ErrorClass;
-use crate::instance::{DeleteReason, Instance, State, TRANSITIONS};
+use crate::instance::{DeleteReason, Instance, State, StopCause, TRANSITIONS};
 use crate::testkit::{
     CLAIMED, RUNNER, Story, With, active, at, booting, creating, error, fault, forced, idle,
     last_attempt, machine, plain, refusal, report, retrying, start, timings,
@@ -26,7 +26,7 @@ const MOVES: [Call; 6] = [
 
 /// The calls that are valid at any time: they leave the state unchanged if there is no transition
 /// to make.
-const REPORTS: [Call; 21] = [
+const REPORTS: [Call; 23] = [
     ("launch_failed", |i| i.launch_failed(&refusal(ErrorClass::Capacity), at(900), &timings())),
     ("order_delete", |i| i.order_delete(&plain(900), at(900))),
     ("order_delete, forced", |i| i.order_delete(&forced(900), at(900))),
@@ -42,6 +42,8 @@ const REPORTS: [Call; 21] = [
     ("job_started", |i| _ = start(i, report(), at(900))),
     ("job_completed", |i| _ = i.job_completed(&i.runner_name(), at(900), &timings())),
     ("runner_ended", |i| i.runner_ended(Some(0), None, at(900), &timings())),
+    ("runner_stopped", |i| i.runner_stopped(StopCause::Interruption, 0, at(900), &timings())),
+    ("interrupted", |i| _ = i.interrupted(&i.runner_name(), at(900))),
     ("github_started", |i| _ = i.github_started(CLAIMED, at(900))),
     ("github_completed", |i| _ = i.github_completed(CLAIMED, false, at(900), &timings())),
     ("set_claim", |i| i.set_claim(CLAIMED, at(900))),

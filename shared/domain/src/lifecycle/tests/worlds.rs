@@ -71,6 +71,7 @@ pub(super) fn world() -> impl Strategy<Value = Observation> {
                     machine_told_gone: machine_hint && pool_removed,
                     deletes_off,
                     spot_notice,
+                    spot_notice_at: None,
                     outdated: outdated || pool_removed,
                     pool_removed,
                     machine,
