@@ -308,7 +308,8 @@ impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Labels(missing) => {
-                write!(f, "its runners do not carry the label(s) {}", named(missing))
+                let labels = if missing.len() == 1 { "label" } else { "labels" };
+                write!(f, "its runners lack the {labels} {}", named(missing))
             }
             Self::NotExact => {
                 write!(f, "the job does not request exactly the labels of one of its rows")

@@ -48,7 +48,7 @@ mod tests {
                 "labels",
                 &windows,
                 For::Job,
-                Some(format!("{not}its runners do not carry the label(s) \"windows\"")),
+                Some(format!("{not}its runners lack the label \"windows\"")),
             ),
             ("disabled", &disabled, For::Job, Some(format!("{not}it is disabled"))),
             ("of nobody", &homeless, For::Job, Some("the job names no entity for runners".into())),
