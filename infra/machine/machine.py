@@ -65,11 +65,11 @@ def say(text):
 
 
 def fetch(url, data=None, timeout=5, method=None, headers=None, answered=None):
-    """Returns the text of an answer. `answered`, if given, gets the answer's headers."""
+    """Returns the text of an answer. The answer's headers are added to the list `answered`, if there is one."""
     request = urllib.request.Request(url, data, headers or {}, method=method)
     with DIRECT.open(request, timeout=timeout) as answer:
         if answered is not None:
-            answered.update(answer.headers)
+            answered.append(answer.headers)
         return answer.read().decode()
 
 
@@ -394,11 +394,11 @@ def await_notice():
                 read = metadata()
                 if read("instance-life-cycle") != "spot":
                     sys.exit()
-            answered = {}
+            answered = []
             at = json.loads(read("spot/instance-action", answered))["time"]
             at = datetime.datetime.strptime(at + "+0000", "%Y-%m-%dT%H:%M:%SZ%z")
             try:
-                left = (at - email.utils.parsedate_to_datetime(answered.get("Date"))).total_seconds()
+                left = (at - email.utils.parsedate_to_datetime(answered[0]["date"])).total_seconds()
             except (TypeError, ValueError):
                 left = NOTICE
             return min(max(left, 0), NOTICE), at

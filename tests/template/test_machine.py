@@ -4,9 +4,11 @@ import contextlib
 import datetime
 import email.utils
 import gzip
+import http.client
 import http.server
 import importlib.util
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -481,10 +483,12 @@ class Spot(Case):
         at, header = "2026-11-28T14:36:42Z", "Sat, 28 Nov 2026 14:%s GMT"
         rows = ((header % "34:42", 120), (header % "35:42", 60), (header % "36:41", 1), (header % "40:00", 0), (header % "00:00", 120),
                 (None, 120), ("", 120), ("yesterday", 120), ("Sat, 28 Nov 2026 14:36:00 -0000", 120))
-        for date, left in rows:
+        for (date, left), name in itertools.product(rows, ("Date", "date")):
             def read(path, answered=None):
                 if path == "spot/instance-action":
-                    answered.update({"Date": date} if date is not None else {})
+                    answered.append(http.client.HTTPMessage())
+                    if date is not None:
+                        answered[0][name] = date
                 return "spot" if path == "instance-life-cycle" else json.dumps({"action": "terminate", "time": at})
             with unittest.mock.patch.object(self.machine, "metadata", lambda: read):
                 found = self.machine.await_notice()
@@ -496,7 +500,12 @@ class Spot(Case):
         refused = lambda status: urllib.error.HTTPError("url", status, "", {}, None)
         for answers, tokens, waits in ((["spot", refused(404), refused(404), notice], 1, 2), (["spot", refused(401), "spot", notice], 2, 1),
                                        ([OSError("no route"), "spot", "no json", "spot", notice], 3, 2)):
-            read, clock = unittest.mock.Mock(side_effect=answers), unittest.mock.Mock()
+            given, clock = unittest.mock.Mock(side_effect=answers), unittest.mock.Mock()
+
+            def read(path, answered=None):
+                if answered is not None:
+                    answered.append({"date": None})
+                return given(path)
             metadata = unittest.mock.Mock(return_value=read)
             with unittest.mock.patch.multiple(self.machine, metadata=metadata, time=clock):
                 self.assertEqual(self.machine.await_notice()[0], 120)
