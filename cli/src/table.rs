@@ -258,8 +258,12 @@ impl Table {
         columns: impl Into<Vec<Column>>,
         rows: impl IntoIterator<Item = Vec<C>>,
     ) -> Self {
-        let row = |row: Vec<C>| row.into_iter().map(Into::into).collect();
-        Self { columns: columns.into(), rows: rows.into_iter().map(row).collect() }
+        let columns = columns.into();
+        let row = |row: Vec<C>| {
+            debug_assert_eq!(row.len(), columns.len(), "a cell for each of {columns:?}");
+            row.into_iter().map(Into::into).collect()
+        };
+        Self { rows: rows.into_iter().map(row).collect(), columns }
     }
 
     /// Removes the columns for which `is_shown` is false.

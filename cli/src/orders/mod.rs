@@ -283,7 +283,12 @@ impl Order {
             Self::Hook(HookAction::Test) => {
                 "It does not change the App, and the audit trail does not record it."
             }
-            _ => "The audit trail records who ordered it.",
+            Self::Switch { .. }
+            | Self::Delete { .. }
+            | Self::Apply { .. }
+            | Self::Restore { .. }
+            | Self::Canary { .. }
+            | Self::Hook(_) => "The audit trail records who ordered it.",
         }
     }
 
@@ -296,10 +301,15 @@ impl Order {
     /// Returns the request for its dry run; `None` if the function has none for it.
     #[must_use]
     pub fn dry_run(&self, by: Option<&str>) -> Option<Value> {
-        let has_one = matches!(
-            self,
-            Self::Delete { .. } | Self::Apply { .. } | Self::Restore { .. } | Self::Canary { .. }
-        );
+        let has_one = match self {
+            Self::Delete { .. }
+            | Self::Apply { .. }
+            | Self::Restore { .. }
+            | Self::Canary { .. } => true,
+            Self::Switch { .. } | Self::Redrive { .. } | Self::Adopt { .. } | Self::Hook(_) => {
+                false
+            }
+        };
         let reason = Some("a dry run".to_owned());
         let details = Details { reason, by: by.map(str::to_owned), length: None };
         has_one.then(|| json!(self.typed_request(&details, true)))

@@ -60,7 +60,16 @@ impl ConfirmForm {
 }
 
 const fn is_pause(order: &Order) -> bool {
-    matches!(order, Order::Switch { to: To::Off, .. })
+    match order {
+        Order::Switch { to, .. } => matches!(to, To::Off),
+        Order::Delete { .. }
+        | Order::Apply { .. }
+        | Order::Restore { .. }
+        | Order::Canary { .. }
+        | Order::Redrive { .. }
+        | Order::Adopt { .. }
+        | Order::Hook(_) => false,
+    }
 }
 
 /// Renders the confirmation page. `wrong`: the missing fields, if any.

@@ -220,6 +220,10 @@ fn every_screen_shows_the_same_finding() {
         assert!(one.message.ends_with('.') && !one.message.contains("T00:"), "{}", one.message);
         assert_eq!(one.kind(), one.kind().to_lowercase());
         for (screen, text) in screens(&known, &all) {
+            // A note is not sent.
+            if screen == "a notification" && one.severity == Severity::Note {
+                continue;
+            }
             assert!(text.contains(&one.message), "{key} on {screen}: {} in {text}", one.message);
             assert!(text.contains(fix), "{key} on {screen}: {fix} in {text}");
         }

@@ -32,7 +32,11 @@ fn compare(name: &str, text: &str) {
         return std::fs::write(&path, text).expect("writable");
     }
     let recorded = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, recorded, "{name}");
+    let lines = text.lines().map(Some).chain(std::iter::repeat(None));
+    let known = recorded.lines().map(Some).chain(std::iter::repeat(None));
+    let differ = lines.zip(known).take_while(|pair| *pair != (None, None)).find(|(a, b)| a != b);
+    let note = "UPDATE=1 records it; then read the difference in git";
+    assert!(text == recorded, "{name} differs first here: {differ:#?}\n{note}");
 }
 
 /// An answer of the admin function, as it was recorded in the simulated cloud.

@@ -1,5 +1,6 @@
 //! Orders: what the pages show before and after, and that the terminal does the same.
 
+use clap::Parser as _;
 use muster_cli::failure::Failure;
 use muster_cli::orders::outcome::Outcome;
 use muster_cli::orders::plan::OrderPlan;
@@ -7,6 +8,7 @@ use muster_cli::orders::{Details, Order, Reason, Risk};
 use muster_cli::ui::confirm::{self, ConfirmForm};
 use muster_cli::ui::done::{self, OrderResult};
 use muster_cli::ui::fields::Fields;
+use muster_sigv4::encoded;
 use serde_json::{Value, json};
 
 use super::pages::{about, answer, is_text, lines, queue, spoilt};
@@ -32,29 +34,31 @@ pub(crate) fn plan(action: &str, fields: &str) -> OrderPlan {
     OrderPlan::read(&order, first, would).expect("a plan")
 }
 
+/// Each order that the pages offer, with the fields of its form.
+const ORDERS: [(&str, &str); 18] = [
+    ("pause", "what=launches"),
+    ("resume", "what=gpu"),
+    ("resume", "what=launches"),
+    ("delete", "name=small-l0-0"),
+    ("force", "name=small-l0-0"),
+    ("kill", "name=small-l0-0"),
+    ("bypass", "name=small-l0-0"),
+    ("restore", "version=1"),
+    ("apply", "file=pools%3A+%5B%5D"),
+    ("canary", "pool=small"),
+    ("canary", "pool=small&entity=acme"),
+    ("redrive", "queue=jobs"),
+    ("redrive", "queue=launches"),
+    ("adopt", "repository=acme%2Fweb"),
+    ("hook", "what=test"),
+    ("hook", "what=set"),
+    ("hook", "what=rotate"),
+    ("hook", "what=remove"),
+];
+
 #[test]
 fn an_order_is_told_before_it_is_given() {
-    let orders = [
-        ("pause", "what=launches"),
-        ("resume", "what=gpu"),
-        ("resume", "what=launches"),
-        ("delete", "name=small-l0-0"),
-        ("force", "name=small-l0-0"),
-        ("kill", "name=small-l0-0"),
-        ("bypass", "name=small-l0-0"),
-        ("restore", "version=1"),
-        ("apply", "file=pools%3A+%5B%5D"),
-        ("canary", "pool=small"),
-        ("canary", "pool=small&entity=acme"),
-        ("redrive", "queue=jobs"),
-        ("redrive", "queue=launches"),
-        ("adopt", "repository=acme%2Fweb"),
-        ("hook", "what=test"),
-        ("hook", "what=set"),
-        ("hook", "what=rotate"),
-        ("hook", "what=remove"),
-    ];
-    let told = orders.map(|(action, fields)| {
+    let told = ORDERS.map(|(action, fields)| {
         let order = order(action, fields);
         let page = confirm::page(
             &order,
@@ -70,6 +74,45 @@ fn an_order_is_told_before_it_is_given() {
         format!("== {}\n{}→ {request}\n", order.confirmed_at(), lines(&page))
     });
     compare("ui_confirm.html", &told.join("\n"));
+}
+
+/// The number of an order's kind. A new kind needs a row above.
+const fn kind(order: &Order) -> usize {
+    match order {
+        Order::Switch { .. } => 0,
+        Order::Delete { .. } => 1,
+        Order::Apply { .. } => 2,
+        Order::Restore { .. } => 3,
+        Order::Canary { .. } => 4,
+        Order::Redrive { .. } => 5,
+        Order::Adopt { .. } => 6,
+        Order::Hook(_) => 7,
+    }
+}
+
+/// What the compiler does not notice if it is missing for a new order: its form is read back as the same order, its plan
+/// says something, and its command is one.
+#[test]
+fn every_order_is_read_planned_and_typed() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for (action, fields) in ORDERS {
+        let order = order(action, fields);
+        kinds.insert(kind(&order));
+        let form = order.fields().into_iter();
+        let form =
+            form.map(|(name, value)| [name.to_owned(), "=".to_owned(), encoded(&value)].concat());
+        let form = Fields::read(form.collect::<Vec<_>>().join("&").as_bytes());
+        assert_eq!(Order::read(order.action(), &form).as_ref(), Some(&order), "{action} {fields}");
+        assert!(!plan(action, fields).sentences(&order).is_empty(), "{action} {fields}");
+        let command = order.command().replace("…", "moving subnets");
+        let words = command.split('"').enumerate().flat_map(|(index, part)| match index % 2 {
+            0 => part.split_whitespace().collect::<Vec<_>>(),
+            _ => vec![part],
+        });
+        let parsed = muster_cli::args::Muster::try_parse_from(words);
+        assert!(parsed.is_ok(), "{command}: {}", parsed.map(|_| ()).unwrap_err());
+    }
+    assert!(kinds.into_iter().eq(0..8), "a kind of order has no row");
 }
 
 fn done(action: &str, fields: &str, answer: Value) -> String {

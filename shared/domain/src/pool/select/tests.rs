@@ -86,7 +86,7 @@ fn a_job_that_no_pool_serves_is_told_why_pool_by_pool() {
          pool far: its runners belong to other"
     );
     // One label that looks like three, and three labels.
-    let lacks = "pool default: its runners lack the label";
+    let lacks = "pool default: its runners lack the labels";
     assert_eq!(why(&[pool()], &asks(&["a, b, c", "d"])), format!(r#"{lacks} "a, b, c", "d""#));
     assert_eq!(why(&[pool()], &asks(&["a", "b", "c"])), format!(r#"{lacks} "a", "b", "c""#));
     assert_eq!(why(&[pool()], &asks(&[])), "pool default: the job requests no label");
@@ -110,7 +110,7 @@ fn a_hostile_job_gets_a_reason_of_bounded_length() {
     let pools: Vec<Pool> = (0..20).map(|n| first(&format!("pool-{n}"), 0)).collect();
     let why = choose(&pools, Pack, &hostile).expect_err("nobody serves it").0;
     assert!(why.len() <= 1024, "{} bytes", why.len());
-    assert!(why.starts_with("pool pool-0: its runners lack the label \"000"), "{why}");
+    assert!(why.starts_with("pool pool-0: its runners lack the labels \"000"), "{why}");
     assert!(why.contains(" and 95 more"), "{why}");
     assert!(why.ends_with(" more pools do not"), "{why}");
     let lines = reasons(&pools, Pack, &hostile);
