@@ -66,7 +66,7 @@ class Names(unittest.TestCase):
 
     def test_each_command_of_the_pages_is_one_of_the_operators_command(self):
         text = (ROOT / "cli/tests/cli/pages/help.txt").read_text(encoding="utf-8")
-        known = set(re.findall(r"(?m)^  ([a-z-]+)  ", text.partition("Commands:")[2].partition("Options:")[0]))
+        known = set(re.findall(r"(?m)^  ([a-z-]+)  ", text.partition("Usage: muster")[2].partition("Global options:")[0]))
         self.assertIn("watch", known)
         named = 0
         for page in PAGES:
