@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Effects, Style};
 use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
 use crate::display::{clean, fitted, width};
-use crate::table::{Cell, Column, ColumnKind, Medium, Table, Text, TextStyle};
+use crate::table::{Cell, Column, ColumnKind, DataTable, Medium, Text, TextStyle};
 
 /// The output's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl TextPage {
     }
 
     /// Adds a table. In a pipe, its header and rows are tab-separated.
-    pub fn table(&mut self, table: &Table) {
+    pub fn table(&mut self, table: &DataTable) {
         let width = self.screen.width.unwrap_or(u16::MAX);
         let fits = |column: &Column| column.from <= width && column.medium != Medium::Browser;
         let shown: Vec<usize> =

@@ -247,12 +247,12 @@ impl<T: Into<Text>> From<T> for Cell {
 
 /// Columns and rows. Each row has a cell per column.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct DataTable {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-impl Table {
+impl DataTable {
     #[must_use]
     pub fn new<C: Into<Cell>>(
         columns: impl Into<Vec<Column>>,

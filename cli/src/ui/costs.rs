@@ -11,7 +11,7 @@ use super::plot::{Bar, bars};
 use super::text::Said;
 use super::waits;
 use crate::money::{dollars, share, thousands};
-use crate::table::{Cell, Column, Subject, Table};
+use crate::table::{Cell, Column, DataTable, Subject};
 use crate::views::costs::{self, notes};
 
 const SPANS: [(u32, &str); 3] = [(7, "7 d"), (30, "30 d"), (365, "A year")];
@@ -104,7 +104,7 @@ fn of_days(told: &CostsList) -> Markup {
 }
 
 /// Returns the table of costs, in which pools and repositories link to their costs.
-fn linked(told: &CostsList, view: Option<&CostsView>) -> Table {
+fn linked(told: &CostsList, view: Option<&CostsView>) -> DataTable {
     let mut table = costs::table(told);
     for (cells, row) in table.rows.iter_mut().zip(&told.rows) {
         let part = match (view, told.by) {
@@ -126,11 +126,11 @@ fn linked(told: &CostsList, view: Option<&CostsView>) -> Table {
     table
 }
 
-fn by_day(told: &CostsList) -> Table {
+fn by_day(told: &CostsList) -> DataTable {
     let row = |day: &CostsOfDay| {
         [day.date.to_string(), thousands(day.jobs), dollars(day.money.sum())].into()
     };
     let days = told.days.iter().rev().filter(|day| day.money.sum() > 0);
     let columns = [Column::short("Day"), Column::number("Jobs"), Column::number("Dollars")];
-    Table::new::<String>(columns, days.map(row))
+    DataTable::new::<String>(columns, days.map(row))
 }

@@ -6,7 +6,9 @@ use muster_domain::ids::{JobKey, PoolName};
 use super::fields::part;
 use super::page::UiPage;
 use super::text::{Said, number};
-use crate::table::{Cell, CellKind, Column, ColumnKind, Medium, Subject, Table, Text, TextStyle};
+use crate::table::{
+    Cell, CellKind, Column, ColumnKind, DataTable, Medium, Subject, Text, TextStyle,
+};
 
 /// The tone of a word. The text conveys the same without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,13 +163,13 @@ pub(super) fn length(millis: u64) -> String {
 }
 
 /// Renders a table.
-pub(super) fn table(table: &Table) -> Markup {
+pub(super) fn table(table: &DataTable) -> Markup {
     with_actions(table, "", |_| None)
 }
 
 /// Renders a table whose last column has an action for some rows.
 pub(super) fn with_actions(
-    table: &Table,
+    table: &DataTable,
     title: &str,
     action: impl Fn(usize) -> Option<Markup>,
 ) -> Markup {

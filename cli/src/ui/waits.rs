@@ -7,7 +7,7 @@ use muster_domain::time::Time;
 use super::parts::{length, table};
 use super::plot::{Bar, bars};
 use crate::money::thousands;
-use crate::table::{Column, Table, Text};
+use crate::table::{Column, DataTable, Text};
 use crate::views::waits;
 use crate::words::minute;
 
@@ -64,13 +64,16 @@ pub(super) fn of_a_day(told: &WaitsList, now: Time) -> Markup {
     }
 }
 
-fn by_hour(known: &[&WaitsAt]) -> Table {
+fn by_hour(known: &[&WaitsAt]) -> DataTable {
     let row = |one: &&WaitsAt| {
         let [p50, p95] = [one.p50, one.p95].map(|millis| Text::known(millis.map(length)));
         vec![Text::from(minute(one.at)), thousands(one.jobs).into(), p50, p95]
     };
     let figures = ["Jobs", "P50", "P95"].map(Column::number);
-    Table::new([vec![Column::short("Hour")], figures.into()].concat(), known.iter().rev().map(row))
+    DataTable::new(
+        [vec![Column::short("Hour")], figures.into()].concat(),
+        known.iter().rev().map(row),
+    )
 }
 
 /// The waits of each pool.

@@ -5,7 +5,7 @@ use muster_domain::time::Time;
 use crate::alarms::{Alarm, AlarmState};
 use crate::handbook;
 use crate::page::{Screen, TextPage};
-use crate::table::{Column, Table, Text, TextStyle};
+use crate::table::{Column, DataTable, Text, TextStyle};
 use crate::words::{clock, span};
 
 const COLUMNS: [Column; 4] =
@@ -29,7 +29,7 @@ pub fn list(all: &[Alarm], stack: &str, now: Time, screen: Screen) -> String {
                 Text::from(&alarm.what),
             ]
         });
-        page.table(&Table::new(COLUMNS, rows));
+        page.table(&DataTable::new(COLUMNS, rows));
     }
     if page.is_piped() {
         return page.into_text();

@@ -7,7 +7,7 @@ use muster_domain::usage::{By, Parts, Sum};
 use crate::csv::Csv;
 use crate::money::{dollars, share, thousands};
 use crate::page::{Screen, TextPage};
-use crate::table::{Cell, Column, Table, Text, TextStyle};
+use crate::table::{Cell, Column, DataTable, Text, TextStyle};
 use crate::words::{count, minute};
 
 /// The fee that GitHub has announced per minute on self-hosted machines, in millionths of a dollar.
@@ -25,16 +25,16 @@ const fn heading(by: By) -> Column {
 }
 
 /// Returns the table of costs, with the costs without a group and the total at its end.
-pub(crate) fn table(told: &CostsList) -> Table {
+pub(crate) fn table(told: &CostsList) -> DataTable {
     let mut table = rows(told);
     table.rows.extend(below(told, told.by.is_of_machines()));
     table
 }
 
 /// Returns the table of costs without its end.
-fn rows(told: &CostsList) -> Table {
+fn rows(told: &CostsList) -> DataTable {
     let (of_machines, whole) = (told.by.is_of_machines(), told.all.money.sum());
-    Table::new(columns(told.by), told.rows.iter().map(|one| row(one, of_machines, whole)))
+    DataTable::new(columns(told.by), told.rows.iter().map(|one| row(one, of_machines, whole)))
 }
 
 /// Renders the answer to `costs`.

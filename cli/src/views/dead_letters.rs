@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::args::Dead;
 use crate::page::{Screen, TextPage};
-use crate::table::{Cell, Column, Subject, Table, Text, TextStyle};
+use crate::table::{Cell, Column, DataTable, Subject, Text, TextStyle};
 use crate::words::{clock, count};
 
 /// A dead-letter queue.
@@ -81,7 +81,7 @@ const COLUMNS: [Column; 3] =
     [Column::name("Queue"), Column::number("Messages"), Column::text("What")];
 
 /// Returns the table of queues.
-pub(crate) fn table(all: &[DeadLetterQueue]) -> Table {
+pub(crate) fn table(all: &[DeadLetterQueue]) -> DataTable {
     let row = |queue: &DeadLetterQueue| {
         let style = match (queue.messages, queue.queue) {
             (0, _) => TextStyle::Dim,
@@ -95,7 +95,7 @@ pub(crate) fn table(all: &[DeadLetterQueue]) -> Table {
             queue.what().into(),
         ]
     };
-    Table::new(COLUMNS, all.iter().map(row))
+    DataTable::new(COLUMNS, all.iter().map(row))
 }
 
 /// Renders the sizes of the queues.
@@ -107,9 +107,9 @@ pub fn list(all: &[DeadLetterQueue], screen: Screen) -> String {
 }
 
 /// Returns the table of messages.
-pub(crate) fn letters(all: &[DeadLetter], now: Time) -> Table {
+pub(crate) fn letters(all: &[DeadLetter], now: Time) -> DataTable {
     let row = |one: &DeadLetter| vec![Cell::time(one.sent_at, now), (&one.body).into()];
-    Table::new([Column::short("Sent"), Column::text("Message")], all.iter().map(row))
+    DataTable::new([Column::short("Sent"), Column::text("Message")], all.iter().map(row))
 }
 
 /// Renders the messages of a queue.

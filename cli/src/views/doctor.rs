@@ -6,7 +6,7 @@ use muster_api::answers::Finding;
 
 use crate::doctor::{Check, CheckGroup, Facts, Level};
 use crate::page::{Screen, TextPage};
-use crate::table::{Column, Table, Text, TextStyle};
+use crate::table::{Column, DataTable, Text, TextStyle};
 use crate::words::count;
 
 const COLUMNS: [Column; 6] = [
@@ -23,7 +23,7 @@ const COLUMNS: [Column; 6] = [
 pub fn page(facts: &Facts, all: &[Check], screen: Screen) -> String {
     let mut page = TextPage::new(screen);
     if page.is_piped() {
-        page.table(&Table::new(COLUMNS, all.iter().map(row)));
+        page.table(&DataTable::new(COLUMNS, all.iter().map(row)));
         return page.into_text();
     }
     page.cut([

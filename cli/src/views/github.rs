@@ -9,7 +9,7 @@ use muster_domain::time::Time;
 use super::told;
 use crate::app::Owner;
 use crate::page::{Screen, TextPage};
-use crate::table::{Cell, Column, Table, Text, TextStyle};
+use crate::table::{Cell, Column, DataTable, Text, TextStyle};
 use crate::words::{count, minute};
 
 /// GitHub's code was sent to the stack, but its answer was lost.
@@ -120,12 +120,12 @@ const INSTALLATIONS: [Column; 4] = [
 ];
 
 /// Returns the table of the App's installations.
-pub(crate) fn installations(answer: &ShownGithub) -> Table {
-    Table::new(INSTALLATIONS, answer.installations.iter().map(row))
+pub(crate) fn installations(answer: &ShownGithub) -> DataTable {
+    DataTable::new(INSTALLATIONS, answer.installations.iter().map(row))
 }
 
 /// Returns the table of the last deliveries.
-pub(crate) fn deliveries(answer: &ShownGithub, now: Time) -> Table {
+pub(crate) fn deliveries(answer: &ShownGithub, now: Time) -> DataTable {
     let row = |one: &ShownDelivery| {
         let (status, style) = match one.status {
             Some(status @ ..400) => (status.to_string(), TextStyle::Good),
@@ -136,7 +136,7 @@ pub(crate) fn deliveries(answer: &ShownGithub, now: Time) -> Table {
         vec![Cell::from(&one.event), Cell::time(one.at, now), status]
     };
     let columns = [Column::text("Event"), Column::short("Sent"), Column::short("Answer")];
-    Table::new(columns, answer.deliveries.iter().map(row))
+    DataTable::new(columns, answer.deliveries.iter().map(row))
 }
 
 /// Returns which repositories the App can access.

@@ -6,7 +6,7 @@ use muster_domain::time::Time;
 
 use super::{audit_of_one, more, phases};
 use crate::page::{Screen, TextPage};
-use crate::table::{Cell, Column, Medium, Subject, Table, Text, TextStyle};
+use crate::table::{Cell, Column, DataTable, Medium, Subject, Text, TextStyle};
 use crate::words::{clock, count, span};
 
 const COLUMNS: [Column; 12] = [
@@ -41,8 +41,8 @@ const NARROW: [Column; 7] = [
 pub(crate) fn table<'a>(
     instances: impl IntoIterator<Item = &'a InstanceSummary>,
     now: Time,
-) -> Table {
-    Table::new(COLUMNS, instances.into_iter().map(|one| row(one, now)))
+) -> DataTable {
+    DataTable::new(COLUMNS, instances.into_iter().map(|one| row(one, now)))
 }
 
 const ORPHANS: [Column; 5] = [
@@ -54,7 +54,7 @@ const ORPHANS: [Column; 5] = [
 ];
 
 /// Returns the table of the orphan ledger.
-pub(crate) fn orphans(all: &[OrphanStatus], now: Time) -> Table {
+pub(crate) fn orphans(all: &[OrphanStatus], now: Time) -> DataTable {
     let row = |one: &OrphanStatus| {
         let of = one.instance.as_ref().map(|name| Subject::Instance(name.to_string()));
         vec![
@@ -68,7 +68,7 @@ pub(crate) fn orphans(all: &[OrphanStatus], now: Time) -> Table {
             Text::known(one.last_error.as_ref()).into(),
         ]
     };
-    Table::new(ORPHANS, all.iter().map(row))
+    DataTable::new(ORPHANS, all.iter().map(row))
 }
 
 /// Renders the answer to `list`.
@@ -80,7 +80,7 @@ pub fn list(answer: &InstanceList, now: Time, screen: Screen) -> String {
     } else {
         let instances = answer.instances.iter();
         if page.width().is_some_and(|width| width < WIDE) {
-            page.table(&Table::new(NARROW, instances.map(|one| narrow(one, now))));
+            page.table(&DataTable::new(NARROW, instances.map(|one| narrow(one, now))));
         } else {
             page.table(&table(instances, now));
         }

@@ -14,7 +14,7 @@ use muster_domain::time::{Seconds, Time};
 
 use super::{instances, more};
 use crate::page::{Screen, TextPage};
-use crate::table::{Cell, Column, Medium, Subject, Table, Text, TextStyle};
+use crate::table::{Cell, Column, DataTable, Medium, Subject, Text, TextStyle};
 use crate::words::{clock, count, span};
 
 const COLUMNS: [Column; 7] = [
@@ -71,8 +71,8 @@ impl JobRow<'_> {
 }
 
 /// Returns the table of jobs.
-pub(crate) fn table<'a, 'b: 'a>(rows: impl IntoIterator<Item = &'a JobRow<'b>>) -> Table {
-    Table::new(COLUMNS, rows.into_iter().map(JobRow::cells))
+pub(crate) fn table<'a, 'b: 'a>(rows: impl IntoIterator<Item = &'a JobRow<'b>>) -> DataTable {
+    DataTable::new(COLUMNS, rows.into_iter().map(JobRow::cells))
 }
 
 pub(crate) fn waiting(one: &WaitingJob, now: Time) -> JobRow<'_> {

@@ -8,7 +8,7 @@ use super::waits::words;
 use crate::csv::Csv;
 use crate::money::{dollars, exact};
 use crate::page::{Screen, TextPage};
-use crate::table::{Column, Table, Text, TextStyle};
+use crate::table::{Column, DataTable, Text, TextStyle};
 use crate::words::clock;
 
 const COLUMNS: [Column; 8] = [
@@ -33,7 +33,7 @@ pub fn page(lines: &[Line], now: Time, screen: Screen) -> String {
     let mut rows: Vec<(Time, Vec<Text>)> =
         lines.iter().map(|line| (line.at, row(line, now))).collect();
     rows.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-    page.table(&Table::new(COLUMNS, rows.into_iter().map(|(_, row)| row)));
+    page.table(&DataTable::new(COLUMNS, rows.into_iter().map(|(_, row)| row)));
     page.into_text()
 }
 

@@ -25,7 +25,7 @@ use muster_domain::audit::Audit;
 use muster_domain::time::Time;
 
 use crate::page::{Screen, TextPage};
-use crate::table::{Cell, Column, Subject, Table, Text, TextStyle};
+use crate::table::{Cell, Column, DataTable, Subject, Text, TextStyle};
 
 /// Replaces the names of request fields in the function's message with the command's options.
 #[must_use]
@@ -94,12 +94,12 @@ const AUDIT: [Column; 5] = [
 ];
 
 /// Returns audit lines.
-pub(crate) fn audit(lines: &[Audit], now: Time) -> Table {
-    Table::new(AUDIT, lines.iter().map(|line| row(line, now)))
+pub(crate) fn audit(lines: &[Audit], now: Time) -> DataTable {
+    DataTable::new(AUDIT, lines.iter().map(|line| row(line, now)))
 }
 
 /// Returns the audit lines of one subject, without its name.
-pub(crate) fn audit_of_one(lines: &[Audit], now: Time) -> Table {
+pub(crate) fn audit_of_one(lines: &[Audit], now: Time) -> DataTable {
     let mut table = audit(lines, now);
     table.keep(|column| column.title != OF);
     table

@@ -5,7 +5,7 @@ use muster_domain::instance::{Instance, Pace, Phase};
 use muster_domain::time::Time;
 
 use crate::page::{Screen, TextPage};
-use crate::table::{Column, Medium, Table, Text, TextStyle};
+use crate::table::{Column, DataTable, Medium, Text, TextStyle};
 use crate::words::{clock, seconds};
 
 const COLUMNS: [Column; 7] = [
@@ -19,8 +19,8 @@ const COLUMNS: [Column; 7] = [
 ];
 
 /// Returns the table of phases.
-pub(crate) fn table(pools: &[PoolPhases]) -> Table {
-    Table::new(COLUMNS, pools.iter().flat_map(rows))
+pub(crate) fn table(pools: &[PoolPhases]) -> DataTable {
+    DataTable::new(COLUMNS, pools.iter().flat_map(rows))
 }
 
 fn rows(of: &PoolPhases) -> Vec<Vec<Text>> {
@@ -131,7 +131,7 @@ pub fn of_one(page: &mut TextPage, one: &Instance) {
     page.gap();
     let columns: Vec<Column> =
         Phase::after_plan().iter().map(|phase| Column::number(heading(*phase))).collect();
-    page.table(&Table::new(columns, [Phase::after_plan().iter().map(cell).collect()]));
+    page.table(&DataTable::new(columns, [Phase::after_plan().iter().map(cell).collect()]));
     if !page.is_piped() {
         let has_called = known.iter().any(|(phase, _)| *phase > Phase::Launched);
         let untold = if has_called { "" } else { " Later phases appear when the machine calls." };

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::page::{Screen, TextPage};
-use crate::table::{Cell, Column, Table, Text, TextStyle};
+use crate::table::{Cell, Column, DataTable, Text, TextStyle};
 use crate::words::{clock, count};
 
 /// Returns the set as a pool file, with its fields in the order of the example.
@@ -99,7 +99,7 @@ const VERSIONS: [Column; 5] = [
 ];
 
 /// Returns the table of applied pool files.
-pub(crate) fn versions(answer: &PoolsHistory, now: Time) -> Table {
+pub(crate) fn versions(answer: &PoolsHistory, now: Time) -> DataTable {
     let row = |set: &ShownPools| {
         let prefix = format!("version {}, ", set.pools_version);
         let why = answer.audit.iter().find_map(|line| line.why.strip_prefix(&prefix));
@@ -111,7 +111,7 @@ pub(crate) fn versions(answer: &PoolsHistory, now: Time) -> Table {
             Text::known(why).into(),
         ]
     };
-    Table::new(VERSIONS, answer.versions.iter().map(row))
+    DataTable::new(VERSIONS, answer.versions.iter().map(row))
 }
 
 /// Renders the answer to `pools` with `history`.

@@ -6,7 +6,7 @@ use muster_domain::ids::Entity;
 use super::jobs;
 use crate::page::{Screen, TextPage};
 use crate::setup::stack::ResourceChange;
-use crate::table::{Column, Table, Text, TextStyle};
+use crate::table::{Column, DataTable, Text, TextStyle};
 use crate::words::count;
 
 /// Renders how to run a first job, and its likely obstacles.
@@ -106,7 +106,7 @@ pub fn changes(
             one.loses().map_or_else(|| Text::from(""), |lost| Text::new(lost, TextStyle::Bad));
         vec![what, Text::from(&one.resource), Text::new(kind, TextStyle::Dim), note]
     });
-    page.table(&Table::new(CHANGES, rows));
+    page.table(&DataTable::new(CHANGES, rows));
     page.into_text()
 }
 

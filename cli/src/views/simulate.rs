@@ -5,7 +5,7 @@ use muster_domain::ids::PoolName;
 use crate::money::{dollars, thousands};
 use crate::page::{Screen, TextPage};
 use crate::simulate::{Field, Figures, Simulation, Tried};
-use crate::table::{Column, Table, Text, TextStyle};
+use crate::table::{Column, DataTable, Text, TextStyle};
 use crate::words::{count, minute};
 
 use super::waits::span;
@@ -28,7 +28,7 @@ pub fn page(told: &Simulation, screen: Screen) -> String {
     columns.extend(figures_columns());
     let mut rows = vec![row("as it was", &told.real), row("in force, model", &told.predicted)];
     rows.extend(told.new.iter().map(|(name, figures)| row(&format!("{name}, model"), figures)));
-    page.table(&Table::new(columns, rows));
+    page.table(&DataTable::new(columns, rows));
     if let Some(tried) = &told.tried {
         page.gap();
         trial(&mut page, tried);
@@ -62,7 +62,7 @@ fn trial(page: &mut TextPage, tried: &Tried) {
         cells.push(if one.is_unbeaten { Text::new("●", TextStyle::Good) } else { Text::none() });
         cells
     });
-    page.table(&Table::new(columns, rows));
+    page.table(&DataTable::new(columns, rows));
 }
 
 fn row(name: &str, figures: &Figures) -> Vec<Text> {

@@ -5,7 +5,7 @@ use muster_domain::instance::Groups;
 
 use super::jobs::labels;
 use crate::page::{Screen, TextPage};
-use crate::table::{Cell, Column, Medium, Subject, Table, Text, TextStyle};
+use crate::table::{Cell, Column, DataTable, Medium, Subject, Text, TextStyle};
 use crate::words::{clock, minute, span};
 
 const COLUMNS: [Column; 10] = [
@@ -22,8 +22,8 @@ const COLUMNS: [Column; 10] = [
 ];
 
 /// Returns the table of pools.
-pub(crate) fn pools(answer: &Overview) -> Table {
-    Table::new(COLUMNS, answer.pools.iter().map(row))
+pub(crate) fn pools(answer: &Overview) -> DataTable {
+    DataTable::new(COLUMNS, answer.pools.iter().map(row))
 }
 
 /// Renders the answer to `overview` or `status`. `region`: the stack's region.

@@ -6,7 +6,7 @@ use muster_domain::usage::WaitsFor;
 
 use crate::money::thousands;
 use crate::page::{Screen, TextPage};
-use crate::table::{Column, Table, Text, TextStyle};
+use crate::table::{Column, DataTable, Text, TextStyle};
 use crate::words::seconds;
 
 const fn heading(what: WaitsFor) -> Column {
@@ -21,13 +21,13 @@ const fn heading(what: WaitsFor) -> Column {
 }
 
 /// Returns the table of waits, with all pools at its end.
-pub(crate) fn table(told: &WaitsList) -> Table {
+pub(crate) fn table(told: &WaitsList) -> DataTable {
     let mut columns = vec![Column::text("Pool").at_least(8)];
     columns.extend(["Jobs", "P50", "P95", "P99", "Worst"].map(Column::number));
     columns.extend(WaitsFor::ALL.iter().map(|what| heading(*what).from(110)));
     columns.push(Column::text("Longest because of").at_least(20));
     let rest = (told.pools.len() > 1).then_some(&told.all);
-    Table::new(columns, told.pools.iter().chain(rest).map(row))
+    DataTable::new(columns, told.pools.iter().chain(rest).map(row))
 }
 
 /// What the columns are.

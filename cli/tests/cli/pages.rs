@@ -268,7 +268,7 @@ fn lines_tell_machine_by_machine() {
 fn wide_names_break_no_line_and_no_column() {
     use muster_cli::display::width;
     use muster_cli::page::TextPage;
-    use muster_cli::table::{Column, Table, Text};
+    use muster_cli::table::{Column, DataTable, Text};
     use muster_cli::views::watch::{Followed, followed};
 
     const COLUMNS: u16 = 40;
@@ -304,7 +304,7 @@ fn wide_names_break_no_line_and_no_column() {
         let mut page = TextPage::new(screen);
         let row = |name: &str| vec![Text::from(name), Text::from("small"), Text::from("12 s")];
         let header = [Column::text("Job"), Column::name("Pool"), Column::number("Waited")];
-        page.table(&Table::new(header, [row(name), row("a"), row(&long)]));
+        page.table(&DataTable::new(header, [row(name), row("a"), row(&long)]));
         let table = page.into_text();
         let at = |line: &str, word: &str| line.find(word).map(|at| width(&line[..at]));
         let pool = table.lines().next().and_then(|line| at(line, "POOL")).expect("a header");
