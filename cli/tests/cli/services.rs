@@ -392,10 +392,18 @@ fn the_audit_trail_is_read_to_its_end() {
     // The second page begins with the moment where the first one ends.
     lines.drain(..lines.len() - 1);
     let both = || Fake::of([first.clone(), last.clone()]);
+    // Two lines of one moment: the first page ends between them, and the second one has both.
+    let (mut part, mut rest) = (first.clone(), recorded("audit"));
+    let mut line = part["lines"][1].clone();
+    part["next"] = line["at"].clone();
+    line["subject"] = json!("pools");
+    rest["lines"] = json!([part["lines"][1], line]);
+    let split = Fake::of([part, rest]);
     told(
         "run_audit",
         [
             (both(), vec!["audit"]),
+            (split, vec!["audit"]),
             (both(), vec!["audit", "--json"]),
             (Fake::of([recorded("audit")]), vec!["audit", "switches", "--since", "90d"]),
             (Fake::of([recorded("show"), recorded("audit")]), vec!["audit", "i-000000a0000000000"]),

@@ -1,15 +1,19 @@
 //! How many calls the reaper makes, counted at the doors as the real services would count them.
 
+use std::cell::RefCell;
+use std::future::Future;
 use std::rc::Rc;
 
 use muster_control::context::Context;
 use muster_control::metrics::{Measure, Metric};
-use muster_control::ports::Table;
+use muster_control::notices::Message;
+use muster_control::ports::{Receiver, Table, Unavailable};
 use muster_control::reaps::sweep::Sweep;
+use muster_control::tick::{Tick, TimeLimit};
 use muster_domain::instance::State;
 use muster_domain::job::Job;
 use muster_domain::stored::Change;
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 use muster_sim::agenda::Millis;
 use muster_sim::calls::Calls;
 use muster_sim::executor::Pause;
@@ -85,6 +89,54 @@ fn a_tick_waits_for_three_calls_however_many_pools_there_are() {
     for pools in [1, 5] {
         assert_eq!(in_sequence(pools, false), 3, "{pools} pools");
         assert_eq!(in_sequence(pools, true), 5, "{pools} pools with demand");
+    }
+}
+
+/// Records when each task of a tick must end.
+struct Ends<'a> {
+    bench: &'a Bench,
+    ends: RefCell<Vec<Time>>,
+}
+
+impl TimeLimit for Ends<'_> {
+    async fn within<R>(&self, left: Seconds, task: impl Future<Output = R>) -> Option<R> {
+        self.ends.borrow_mut().push(self.bench.door.now() + left);
+        Some(task.await)
+    }
+}
+
+struct Nobody;
+
+impl Receiver for Nobody {
+    async fn address(&self, _: Time) -> Result<Option<String>, Unavailable> {
+        Ok(None)
+    }
+
+    async fn post(&self, _: &Message) -> Result<usize, Unavailable> {
+        Ok(0)
+    }
+}
+
+/// However long the sweep takes: this many milliseconds for each of its calls.
+#[test]
+fn every_task_of_a_tick_ends_before_lambda_stops_it() {
+    for millis in [1, 5_000] {
+        let bench = Bench::new();
+        let (door, settings) = (&bench.door, &bench.door.sim.settings);
+        let begun = door.now();
+        let limit = Ends { bench: &bench, ends: RefCell::default() };
+        let tick = Tick {
+            context: Context::new(door, door, door, door, settings),
+            receiver: Some(&Nobody),
+            limit: &limit,
+            clock: &|| door.now(),
+            deadline: begun + Seconds(60),
+        };
+        bench.drive_with(tick.run(), |_| bench.change(|world| world.now += millis));
+        let ends = limit.ends.borrow();
+        assert_eq!(ends.len(), 6, "{millis} ms");
+        assert!(ends.iter().all(|end| *end <= begun + Seconds(55)), "{millis} ms: {ends:?}");
+        assert!(millis == 1 || door.now() > begun + Seconds(5), "the sweep is slow");
     }
 }
 

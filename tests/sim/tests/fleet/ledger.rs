@@ -91,6 +91,32 @@ fn orphans_that_cannot_be_ended_hide_no_others() {
     assert_eq!(ledger(&bench).len(), 5);
 }
 
+/// Whether EC2 shows a protected machine, every four minutes, and whether its entry leaves the ledger.
+#[test]
+fn an_orphan_that_ec2_shows_again_stays() {
+    for (what, shown, leaves) in [
+        ("never", [false; 7], true),
+        ("in between", [false, true, false, true, false, true, false], false),
+        ("once", [false, false, false, false, false, true, false], false),
+    ] {
+        let bench = Bench::new();
+        let (number, machine) = orphaned(&bench, 0);
+        bench.change(|world| {
+            world.ec2.machines[number as usize].behaviour.blocked_until = i64::MAX;
+        });
+        for is_shown in shown {
+            bench.change(|world| {
+                let now = world.now;
+                let from = if is_shown { 0 } else { now + 600_000 };
+                world.ec2.cloud.at_mut(number as usize).visible_from = from;
+            });
+            bench.drive(bench.sweep());
+            bench.drive(Pause::new(&bench.door.sim, 240_000));
+        }
+        assert_eq!(ledger(&bench) != [machine], leaves, "{what}");
+    }
+}
+
 /// Somebody gave a machine of theirs our stack's tag, for the bill.
 #[test]
 fn a_machine_with_the_stacks_tag_alone_is_told_of_and_never_ended() {

@@ -170,6 +170,16 @@ fn a_fix_that_is_none_costs_three_machines() {
     assert!(many.is_empty(), "{many:#?}");
 }
 
+/// Machines of an old image never boot, and end after another image has replaced it.
+#[test]
+fn machines_of_an_earlier_configuration_do_not_count_against_the_new_one() {
+    let story = "pool linux max=50 of=acme\napply linux:of=acme:max=50\nboot by themselves\n\
+                 github gives jobs\nfail starts\nqueue jobs 1 to 20\nadvance 5s\n\
+                 apply linux:of=acme:max=50:image=ami-0a1b2c3d\nadvance 9m\n\
+                 queue job 21\nadvance 1s\nexplain job 21\nexpect told is meant to run it\n";
+    tell(story, None).unwrap_or_else(|why| panic!("{why}"));
+}
+
 /// Once the pool is in trouble, agents that end at once cost at most one machine in a minute.
 #[test]
 fn agents_that_end_at_once_cost_one_machine_in_a_minute() {

@@ -235,6 +235,29 @@ fn lines_come_page_by_page_with_their_prices() {
     assert_eq!(ask(&bench, wrong)["error"]["code"], "bad_request");
 }
 
+/// The day has prices of other types, and the new one is learned on the next day.
+#[test]
+fn a_type_that_is_new_at_the_end_of_a_day_has_the_price_of_the_next() {
+    let bench = quiet();
+    let door = &bench.door;
+    let watch = PriceWatch { context: Context::new(door, &(), door, &(), &door.sim.settings) };
+    let line = Told { kind: "c7a.large", ..Told::new(1, DAY) };
+    let line = line.ran("acme/app", "CI", "test", 60, 120);
+    bench.change(|world| world.tables.usage.insert((line.at, line.subject()), line));
+    let day = Date::of(NOW - Seconds(DAY));
+    let request = json!({ "action": "lines", "since": day, "until": day });
+    let before: &[Arc<str>] = &[];
+    for (seen, at, is_priced) in
+        [(before, NOW - Seconds(DAY), false), (&["c7a.large".into()], NOW, true)]
+    {
+        let seen = seen.iter().cloned().collect();
+        assert_eq!(bench.drive(watch.look(&seen, at)).expect("learned"), [] as [String; 0]);
+        assert!(bench.change(|world| !world.tables.prices_by_hour.is_empty()), "of other types");
+        let answer = ask(&bench, request.clone());
+        assert_eq!(answer["lines"][0]["price"].is_object(), is_priced, "{seen:?}: {answer}");
+    }
+}
+
 /// A year later somebody asks for the same days.
 #[test]
 fn days_that_were_rolled_up_say_the_same_without_their_lines() {

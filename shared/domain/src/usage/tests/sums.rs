@@ -242,12 +242,13 @@ fn what_nobody_ran_a_job_on_is_told_by_why() {
 fn an_operators_own_prices_take_the_lists_place() {
     let own = OwnPrices {
         on_demand: BTreeMap::from([("x9.large".into(), 0.36)]),
-        spot: BTreeMap::new(),
+        spot: BTreeMap::from([("x9.large".into(), 0.036)]),
         factor: BTreeMap::from([(Market::OnDemand, 0.5)]),
     };
     assert_eq!(own.check(), Ok(()));
     let on_demand = |kind: &str| line(idle(), None, make(kind, Market::OnDemand));
-    let mut day = day(&[on_demand("m7i.large"), on_demand("x9.large")]);
+    let spot = line(idle(), None, make("x9.large", Market::Spot));
+    let mut day = day(&[on_demand("m7i.large"), on_demand("x9.large"), spot]);
     day.reprice(&own);
     let all = Costs::of(&[day], By::Type);
     let told =
@@ -255,6 +256,8 @@ fn an_operators_own_prices_take_the_lists_place() {
     // 1,195 seconds: half of 36 cents, and half of 10.1.
     assert_eq!(told("x9.large on-demand"), Some(59_750));
     assert_eq!(told("m7i.large on-demand"), Some(16_763));
+    // On Spot at 3.6 cents, and half of 36 cents if it had been On-Demand.
+    assert_eq!((all.all.spot, all.all.on_demand), (11_950, 59_750));
     assert_eq!((all.all.unpriced, all.unpriced.len()), (0, 0));
     let wrong = OwnPrices { factor: BTreeMap::from([(Market::Spot, -1.0)]), ..own };
     assert!(wrong.check().is_err_and(|why| why.starts_with("spot: -1")));
