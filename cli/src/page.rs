@@ -128,8 +128,11 @@ impl TextPage {
     pub fn table(&mut self, table: &DataTable) {
         let width = self.screen.width.unwrap_or(u16::MAX);
         let fits = |column: &Column| column.from <= width && column.medium != Medium::Browser;
-        let shown: Vec<usize> =
+        let mut shown: Vec<usize> =
             (0..table.columns.len()).filter(|index| fits(&table.columns[*index])).collect();
+        if !self.is_piped() {
+            make_room(&mut shown, table, usize::from(width));
+        }
         let header: Vec<Column> = shown.iter().map(|index| table.columns[*index]).collect();
         let cell = |row: &Vec<Cell>, index: &usize| row.get(*index).map(|cell| cell.text.clone());
         let rows = table.rows.iter();
@@ -193,6 +196,26 @@ impl TextPage {
         } else {
             part.text().to_owned()
         }
+    }
+}
+
+/// Removes optional columns, the last one first, until the columns of sentences have room.
+fn make_room(shown: &mut Vec<usize>, table: &DataTable, room: usize) {
+    const BETWEEN: usize = 2;
+    const SENTENCE: u16 = 12;
+    let wanted = |index: &usize| {
+        let column = &table.columns[*index];
+        if column.kind == ColumnKind::Text {
+            return usize::from(column.least.max(SENTENCE)) + BETWEEN;
+        }
+        let cells = table.rows.iter().filter_map(|row| row.get(*index));
+        let cells = cells.map(|cell| width(cell.text.text()));
+        cells.chain([width(column.title)]).max().unwrap_or_default() + BETWEEN
+    };
+    while shown.iter().map(wanted).sum::<usize>() > room + BETWEEN {
+        let is_optional = |index: &usize| table.columns[*index].is_optional;
+        let Some(last) = shown.iter().rposition(is_optional) else { return };
+        shown.remove(last);
     }
 }
 

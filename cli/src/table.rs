@@ -110,6 +110,8 @@ pub struct Column {
     /// Shown only on terminals of at least this width, and in pipes.
     pub from: u16,
     pub medium: Medium,
+    /// Left out on a terminal that has no room for it.
+    pub is_optional: bool,
     /// In a browser, shown below the value of the column before it.
     pub is_below: bool,
     /// On a phone, shown directly below the row's name.
@@ -119,7 +121,8 @@ pub struct Column {
 impl Column {
     const fn new(title: &'static str, kind: ColumnKind) -> Self {
         let medium = Medium::All;
-        Self { title, kind, least: 0, from: 0, medium, is_below: false, is_lead: false }
+        let (is_optional, is_below, is_lead) = (false, false, false);
+        Self { title, kind, least: 0, from: 0, medium, is_optional, is_below, is_lead }
     }
 
     #[must_use]
@@ -149,7 +152,12 @@ impl Column {
 
     #[must_use]
     pub const fn from(self, width: u16) -> Self {
-        Self { from: width, ..self }
+        Self { from: width, is_optional: true, ..self }
+    }
+
+    #[must_use]
+    pub const fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
     }
 
     #[must_use]

@@ -15,9 +15,9 @@ const COLUMNS: [Column; 12] = [
     Column::short("State"),
     Column::short("Runner").below(),
     Column::short("Machine").from(175),
-    Column::short("Type").below(),
-    Column::short("Zone").below(),
-    Column::short("Market").below(),
+    Column::short("Type").below().optional(),
+    Column::short("Zone").below().optional(),
+    Column::short("Market").below().optional(),
     Column::name("Key").from(200).only(Medium::Terminal),
     Column::text("Job").at_least(22),
     Column::number("Age"),
@@ -30,11 +30,11 @@ const WIDE: u16 = 150;
 const NARROW: [Column; 7] = [
     Column::name("Instance"),
     Column::short("State"),
-    Column::short("Type"),
+    Column::short("Type").optional(),
     Column::short("Market").from(100),
     Column::name("Machine").from(125),
     Column::number("Age").from(90),
-    Column::text("Job, or waits for"),
+    Column::text("Job, or waits for").at_least(22),
 ];
 
 /// Returns the table of instances.

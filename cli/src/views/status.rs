@@ -10,7 +10,7 @@ use crate::words::{clock, minute, span};
 
 const COLUMNS: [Column; 10] = [
     Column::name("Pool"),
-    Column::text("Labels").only(Medium::Terminal),
+    Column::text("Labels").only(Medium::Terminal).optional(),
     Column::short("Live/max"),
     Column::number("Busy").from(120),
     Column::number("Starting").from(120),

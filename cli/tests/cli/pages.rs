@@ -314,3 +314,31 @@ fn wide_names_break_no_line_and_no_column() {
         }
     }
 }
+
+/// Long names leave room for the sentence: optional columns go, the last one first.
+#[test]
+fn an_optional_column_goes_before_a_sentence_is_squeezed() {
+    use muster_cli::page::TextPage;
+    use muster_cli::table::{Column, DataTable};
+
+    let header = [
+        Column::name("Instance"),
+        Column::short("Type").optional(),
+        Column::short("Age").optional(),
+        Column::text("Job").at_least(20),
+    ];
+    for (name, shown) in [
+        ("default-1", "INSTANCE TYPE AGE JOB"),
+        ("linux-x64-1", "INSTANCE TYPE JOB"),
+        ("linux-x64-large-spot-1", "INSTANCE JOB"),
+    ] {
+        let mut page = TextPage::new(Screen { width: Some(50), colour: false });
+        let row = [name, "m7i.large", "4 min", "acme/app integration (postgres, 3)"];
+        page.table(&DataTable::new(header, [row.to_vec()]));
+        let text = page.into_text();
+        let titles: Vec<&str> =
+            text.lines().next().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(titles.join(" "), shown, "{text}");
+        assert!(text.lines().count() <= 4, "{text}");
+    }
+}
