@@ -42,20 +42,14 @@ pub fn parsed() -> Muster {
     Muster::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// Lists the commands by group. A command without a group is listed last.
+/// Lists the commands by group.
 fn commands(command: &clap::Command) -> String {
     let about = |name: &str| {
         let about = command.find_subcommand(name)?.get_about()?;
         Some((format!("  {name:13}").into(), about.to_string().into()))
     };
-    let is_grouped = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
-    let rest = command.get_subcommands().map(clap::Command::get_name);
-    let rest: Vec<&str> = rest.filter(|name| !is_grouped(name)).collect();
     let mut text = String::new();
-    for (title, names) in GROUPS.into_iter().chain([("Other", rest.as_slice())]) {
-        if names.is_empty() {
-            continue;
-        }
+    for (title, names) in GROUPS {
         let mut page = TextPage::new(Screen { width: Some(WIDTH), colour: false });
         page.marked(names.iter().filter_map(|name| about(name)));
         text.push_str(&format!("{title}:\n{}\n", page.into_text()));
