@@ -104,11 +104,6 @@ impl OrderPlan {
                  retried now.",
                 pools.pools_version
             )],
-            (Self::Pools(pools), _) if pools.diff.is_empty() => vec![
-                "No pool changes. From now on, the file determines the pools instead of the stack's \
-                 parameters."
-                    .to_owned(),
-            ],
             (Self::Pools(pools), _) => return views::pools::changes(pools, screen),
             (Self::Redrive(queue), _) if self.is_empty() => vec![dead_letters::none(queue)],
             (Self::Redrive(queue), _) => vec![

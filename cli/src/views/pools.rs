@@ -65,6 +65,14 @@ pub fn changes(answer: &AppliedPools, screen: Screen) -> String {
     for line in &answer.resolved {
         page.line([Text::new(line, TextStyle::Dim)]);
     }
+    // The first file replaces the stack's parameters even if it equals them.
+    if answer.diff.is_empty() && answer.pools_version == 0 {
+        page.wrapped(Text::from(
+            "No pool changes. Once applied, the file determines the pools instead of the stack's \
+             parameters.",
+        ));
+        return page.into_text();
+    }
     for line in &answer.lines {
         let look = match line.as_bytes().first() {
             Some(b'+') => TextStyle::Good,
