@@ -115,6 +115,15 @@ text_id!(
 );
 
 text_id!(
+    /// EC2's image ID: `ami-` and 8 to 17 hexadecimal digits.
+    ImageId,
+    "an EC2 image id",
+    |text| text.strip_prefix("ami-").is_some_and(|hex| {
+        (8..=17).contains(&hex.len()) && hex.bytes().all(|b| b.is_ascii_hexdigit())
+    })
+);
+
+text_id!(
     /// The owner of runner registrations: `org`, `owner/repo` or `enterprises/name`.
     Entity,
     "an entity (an organization, owner/repository, or enterprises/name)",

@@ -6,6 +6,7 @@
 
 mod compute;
 mod github;
+mod images;
 mod prices;
 mod queue;
 mod receiver;
@@ -22,6 +23,7 @@ pub use self::github::{
     Catalogue, Directory, Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar,
     RepositoryPage, RunSeen, SeenRepositories, SeenRepository,
 };
+pub use self::images::{CreateImageError, ImageState, ImageStore, NewImage, StackImage};
 pub use self::prices::{PriceList, SpotPrices};
 pub use self::queue::{Queue, QueueError, Received, again_after};
 pub use self::receiver::Receiver;
