@@ -37,6 +37,8 @@ pub struct Timings {
     pub visible_after_ms: Millis,
     /// How long a terminated instance can still be described.
     pub terminated_visible_ms: Millis,
+    /// From `CreateImage` until the image is available, or has failed.
+    pub image_pending_ms: Millis,
     /// From the spot interruption warning to the reclaim.
     pub spot_notice_ms: Millis,
     /// How long GitHub calls a silent runner online.
@@ -58,6 +60,7 @@ impl Default for Timings {
             stopping_ms: 500,
             visible_after_ms: 0,
             terminated_visible_ms: 3_600_000,
+            image_pending_ms: 500,
             spot_notice_ms: 120_000,
             offline_after_ms: 60_000,
             lost_communication_ms: 600_000,

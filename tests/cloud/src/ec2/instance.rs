@@ -165,6 +165,9 @@ pub struct Instance {
     pub tags: BTreeMap<String, String>,
     #[serde(skip)]
     pub user_data: String,
+    /// The size of its disk.
+    #[serde(skip)]
+    pub disk_gib: u32,
     /// What stands on its console.
     #[serde(skip)]
     pub console: String,
@@ -176,6 +179,9 @@ pub struct Instance {
     /// When EC2 takes a spot instance back, once it has said so.
     pub reclaim_at: Option<Millis>,
 }
+
+/// The size of a disk that a launch does not name.
+pub(super) const DISK_GIB: u32 = 40;
 
 impl Instance {
     /// The Muster stack that launched it, by its tag.

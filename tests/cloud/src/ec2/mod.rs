@@ -7,6 +7,7 @@ mod images;
 mod instance;
 mod named;
 pub mod network;
+mod own_images;
 mod place;
 pub mod prices;
 mod terminate;
@@ -29,6 +30,7 @@ pub use fleet::{
 pub use images::{Image, ImagePage, ImageRequest};
 pub use instance::{End, Instance, InstanceState, Reason};
 pub use named::PlacementGroup;
+pub use own_images::{CreateImageRequest, Snapshot, SnapshotDeletion};
 pub use place::PlaceSpec;
 pub use terminate::StateChange;
 
@@ -116,11 +118,23 @@ pub struct Ec2Toggles {
     pub replay_shows_instances: bool,
     /// How many instances one page holds at most, whatever was asked for.
     pub page_limit: u32,
+    /// Images that are created from now on fail, for this reason.
+    pub images_fail: Option<String>,
+    /// Deregistering an image leaves its snapshots, and the answer says so.
+    pub keeps_snapshots: bool,
+    /// How long a deregistered image is still listed. AWS calls it a short interval.
+    pub deregistered_visible_ms: Millis,
 }
 
 impl Default for Ec2Toggles {
     fn default() -> Self {
-        Self { replay_shows_instances: true, page_limit: 1000 }
+        Self {
+            replay_shows_instances: true,
+            page_limit: 1000,
+            images_fail: None,
+            keeps_snapshots: false,
+            deregistered_visible_ms: 60_000,
+        }
     }
 }
 
@@ -134,6 +148,7 @@ pub struct Ec2 {
     templates: Vec<Arc<LaunchTemplate>>,
     capacity: Capacity,
     images: Vec<Image>,
+    snapshots: BTreeMap<String, Snapshot>,
     placement_groups: BTreeMap<String, PlacementGroup>,
     /// What machines would be in.
     pub network: Network,

@@ -77,6 +77,7 @@ impl Ec2 {
             reason: None,
             tags: spec.tags.clone(),
             user_data: spec.user_data.clone(),
+            disk_gib: super::instance::DISK_GIB,
             console: String::new(),
             instance_profile: None,
             on_shutdown: ShutdownBehavior::Terminate,

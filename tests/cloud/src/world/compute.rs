@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::World;
 use crate::{
     Happening, Millis,
-    agenda::Due,
+    agenda::{Clockwork, Due},
     ec2::{
-        DescribeRequest, Ec2Error, End, FleetAnswer, FleetRequest, Instance, InstancePage,
-        InstanceState, Market, PlaceSpec, ShutdownBehavior, StateChange,
+        CreateImageRequest, DescribeRequest, Ec2Error, End, FleetAnswer, FleetRequest, Instance,
+        InstancePage, InstanceState, Market, PlaceSpec, ShutdownBehavior, SnapshotDeletion,
+        StateChange,
     },
     machines::{Death, Power},
 };
@@ -75,6 +76,31 @@ impl World {
             self.end(&change.id, &End::Terminated, now);
         }
         refusal.map_or(Ok(changes), Err)
+    }
+
+    /// `CreateImage`.
+    pub fn create_image(
+        &mut self,
+        request: &CreateImageRequest,
+        now: Millis,
+    ) -> Result<String, Ec2Error> {
+        let Clockwork { ids, timings, .. } = &mut self.clockwork;
+        let (kept, pending) = (timings.terminated_visible_ms, timings.image_pending_ms);
+        let id = self.ec2.create_image(ids, request, now, kept, pending)?;
+        if let Some(image) = self.ec2.image_mut(&id) {
+            image.visible_from = now + timings.visible_after_ms;
+        }
+        Ok(id)
+    }
+
+    /// `DeregisterImage`.
+    pub fn deregister_image(
+        &mut self,
+        id: &str,
+        deletes_snapshots: bool,
+        now: Millis,
+    ) -> Result<Vec<SnapshotDeletion>, Ec2Error> {
+        self.ec2.deregister_image(id, deletes_snapshots, now)
     }
 
     /// `CreateTags`.

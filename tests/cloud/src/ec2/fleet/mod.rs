@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::capacity::Ask;
-use super::{Ec2, Ec2Error, Instance, InstanceState, LaunchTemplate, Market, TemplateRef};
+use super::{
+    Ec2, Ec2Error, Instance, InstanceState, LaunchTemplate, Market, TemplateRef, instance,
+};
 use crate::{Ids, Millis};
 
 pub use self::request::{
@@ -37,6 +39,7 @@ impl Ec2 {
         if let Some(fleet) = request.client_token.as_ref().and_then(|t| self.fleets.get(t)) {
             return self.replay(fleet, request);
         }
+        self.check_images(request, now)?;
         let choices = self.choices(request)?;
         let fleet_id = format!("fleet-{}", ids.uuid());
         let answer = FleetAnswer { fleet_id, ..FleetAnswer::default() };
@@ -186,6 +189,7 @@ impl Ec2 {
             reason: None,
             tags,
             user_data: template.user_data.clone(),
+            disk_gib: choice.disk_gib(),
             console: String::new(),
             instance_profile: template.instance_profile.clone(),
             on_shutdown: template.on_shutdown,
@@ -212,6 +216,13 @@ impl Choice<'_> {
     fn image_id(&self) -> &str {
         let chosen = self.choice.image_id.as_deref();
         chosen.or(self.template.image_id.as_deref()).unwrap_or_default()
+    }
+
+    /// The size of the disk that the override names.
+    fn disk_gib(&self) -> u32 {
+        let mut details = self.choice.details.iter();
+        let size = details.find(|(key, _)| key.ends_with(".Ebs.VolumeSize"));
+        size.and_then(|(_, size)| size.parse().ok()).unwrap_or(instance::DISK_GIB)
     }
 
     pub(super) fn resolved(&self) -> TemplateRef {
