@@ -223,6 +223,26 @@ faults! {
     OutageBoots = "outage_boots",
     /// The webhook refuses every delivery for up to four hours: its secret or its address is wrong.
     OutageWebhook = "outage_webhook",
+    /// `CreateImage` created an image, and the answer was lost.
+    ImageAnswerLost = "image_answer_lost",
+    /// `CreateImage` timed out and did nothing.
+    ImageTimedOut = "image_timed_out",
+    /// We may not create images.
+    ImageDenied = "image_denied",
+    /// An image is pending for hours.
+    ImageSlow = "image_slow",
+    /// An image fails once it has been pending.
+    ImageFails = "image_fails",
+    /// EC2 does not list a new image yet.
+    ImageHidden = "image_hidden",
+    /// `DeregisterImage` failed.
+    DeregisterFailed = "deregister_failed",
+    /// We may not deregister an image.
+    DeregisterDenied = "deregister_denied",
+    /// An image was deregistered, and the answer was lost.
+    DeregisterAnswerLost = "deregister_answer_lost",
+    /// An image is deregistered without its snapshots, and the answer says so.
+    SnapshotStays = "snapshot_stays",
 }
 
 const KINDS: usize = Fault::ALL.len();

@@ -5,4 +5,5 @@
 mod common;
 mod ec2;
 mod github;
+mod images;
 mod jobs;

@@ -9,16 +9,19 @@ use std::future::pending;
 use std::sync::Arc;
 
 use muster_control::ports::{
-    AppCredentials, AppSetup, Catalogue, Compute, ConversionError, Directory, Github, HookAttempt,
-    HookError, IdentityError, JitConfig, JitError, JobSeen, ListedMachine, MadeApp, Page, Queue,
-    QueueError, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen, SeenRepositories,
-    ShownMachine, SigningSecret, TerminationError, Unavailable,
+    AppCredentials, AppSetup, Catalogue, Compute, ConversionError, CreateImageError, Directory,
+    Github, HookAttempt, HookError, IdentityError, ImageStore, JitConfig, JitError, JobSeen,
+    ListedMachine, MadeApp, NewImage, Page, Queue, QueueError, QueuedJobs, Reach, Registrar,
+    RepositoryPage, RunSeen, SeenRepositories, ShownMachine, SigningSecret, StackImage,
+    TerminationError, Unavailable,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
 use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::hidden::Hidden;
-use muster_domain::ids::{Entity, InstallationId, InstanceName, LaunchId, MachineId, RunnerId};
+use muster_domain::ids::{
+    Entity, ImageId, InstallationId, InstanceName, LaunchId, MachineId, RunnerId,
+};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
@@ -145,6 +148,18 @@ impl Compute for Replayed<'_> {
             Answer::Terminated(answer) => about(machine, answer),
             other => unreachable!("{other:?} is not about a termination"),
         }
+    }
+}
+
+impl ImageStore for Replayed<'_> {
+    async fn create_image(&self, _: &MachineId, _: &NewImage) -> Result<ImageId, CreateImageError> {
+        unreachable!("no pass of this world creates images")
+    }
+    async fn stack_images(&self) -> Result<Vec<StackImage>, ProviderError> {
+        unreachable!("no pass of this world lists images")
+    }
+    async fn delete_image(&self, _: &StackImage) -> Result<(), ProviderError> {
+        unreachable!("no pass of this world deletes images")
     }
 }
 

@@ -10,6 +10,7 @@ pub(super) enum Call {
     Launch,
     Describe,
     Terminate,
+    Image,
 }
 
 impl Call {
@@ -19,6 +20,7 @@ impl Call {
             Self::Launch => (2, 15 * SECOND),
             Self::Describe => (6, 2 * SECOND),
             Self::Terminate => (3, 5 * SECOND),
+            Self::Image => (2, 10 * SECOND),
         }
     }
 }
@@ -58,7 +60,7 @@ impl Bucket {
 
 /// The buckets of all kinds.
 #[derive(Debug, Default)]
-pub(super) struct Buckets([Bucket; 3], Bucket);
+pub(super) struct Buckets([Bucket; 4], Bucket);
 
 impl World {
     /// Draws a token, in a weather in which others in the account leave few of them.
@@ -67,7 +69,7 @@ impl World {
             let share = match call {
                 Call::Launch => LAUNCHES,
                 Call::Terminate => TERMINATIONS,
-                Call::Describe => return false,
+                Call::Describe | Call::Image => return false,
             };
             return !self.ec2.buckets.0[call as usize].take(self.now, share);
         }

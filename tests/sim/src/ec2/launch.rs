@@ -146,6 +146,9 @@ impl World {
         if cloud.template(&sent.configs[0].template).is_none() {
             cloud.put_template(words::template(request));
         }
+        if let Some(image) = words::image(request).filter(|one| cloud.image(&one.id).is_none()) {
+            cloud.put_image(image);
+        }
         let answer = cloud
             .create_fleet(ids, &sent, self.now)
             .map_err(|error| LaunchError::new(words::class(&error), error.code, error.message))?;

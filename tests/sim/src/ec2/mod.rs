@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod bucket;
+mod images;
 mod launch;
 mod life;
 mod money;
@@ -135,6 +136,14 @@ pub enum Scripted {
     NoCapacity,
     /// Terminate is refused.
     TerminateFails,
+    /// An image is created, and the answer is lost.
+    ImageAnswerLost,
+    /// An image is not created, and no answer comes.
+    ImageTimedOut,
+    /// An image is created and never becomes available.
+    ImageFails,
+    /// An image is not deleted.
+    DeregisterFails,
 }
 
 impl Default for Ec2 {

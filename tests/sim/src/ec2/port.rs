@@ -1,4 +1,4 @@
-//! EC2's door.
+//! EC2's door to machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_cloud::ec2::{
     DescribeRequest, Described, Ec2Error, Filter, FleetAnswer, FleetConfig, FleetRequest,
-    FleetTags, Instance, InstanceState, LaunchTemplate, Market as Ec2Market,
+    FleetTags, Image as CloudImage, Instance, InstanceState, LaunchTemplate, Market as Ec2Market,
     Override as Ec2Override, STACK_TAG, TemplateRef,
 };
 use muster_domain::ec2::classify::{classify, classify_part};
@@ -13,6 +13,7 @@ use muster_domain::ids::{LaunchId, MachineId};
 use muster_domain::launch::plan::LAUNCH_TAG;
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::observation::{Machine as Shown, MachineSeen};
+use muster_domain::pool::Image;
 use muster_domain::time::Time;
 
 /// The states of a machine that is not gone.
@@ -70,6 +71,7 @@ pub(super) fn fleet(id: &LaunchId, request: &LaunchRequest) -> FleetRequest {
         instance_type: some(&place.instance_type),
         subnet_id: some(&place.subnet),
         priority: request.priority(place).map(|rank| rank.to_string()),
+        image_id: request.image.as_ref().map(image_id),
         max_price: request.max_price.clone(),
         ..Ec2Override::default()
     };
@@ -96,6 +98,20 @@ pub(super) fn fleet(id: &LaunchId, request: &LaunchRequest) -> FleetRequest {
 
 fn some(text: &str) -> Option<String> {
     Some(text).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn image_id(image: &Image) -> String {
+    match image {
+        Image::Id(id) => id.to_string(),
+        Image::Ssm(name) => format!("resolve:ssm:{name}"),
+    }
+}
+
+/// The image that a request names by its ID. All exist that were not created here.
+pub(super) fn image(request: &LaunchRequest) -> Option<CloudImage> {
+    let Some(Image::Id(id)) = &request.image else { return None };
+    let (id, owner) = (id.to_string(), "amazon".to_owned());
+    Some(CloudImage { name: id.clone(), id, owner, ..CloudImage::default() })
 }
 
 /// The launch template that a request names. All of them exist.

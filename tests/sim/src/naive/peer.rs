@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{
-    Compute, Github, JitConfig, JitError, JobSeen, ListedMachine, Page, QueuedJobs, Reach,
-    Registrar, RepositoryPage, RunSeen, ShownMachine, TerminationError,
+    Compute, CreateImageError, Github, ImageStore, JitConfig, JitError, JobSeen, ListedMachine,
+    NewImage, Page, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen, ShownMachine,
+    StackImage, TerminationError,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::ec2::{LaunchError, Make};
-use muster_domain::ids::{Entity, InstallationId, LaunchId, MachineId, RunnerId};
+use muster_domain::ids::{Entity, ImageId, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen};
@@ -83,6 +84,24 @@ impl Compute for Peer<'_> {
             }
             _ => answer,
         }
+    }
+}
+
+impl ImageStore for Peer<'_> {
+    async fn create_image(
+        &self,
+        machine: &MachineId,
+        image: &NewImage,
+    ) -> Result<ImageId, CreateImageError> {
+        self.door.create_image(machine, image).await
+    }
+
+    async fn stack_images(&self) -> Result<Vec<StackImage>, ProviderError> {
+        self.door.stack_images().await
+    }
+
+    async fn delete_image(&self, image: &StackImage) -> Result<(), ProviderError> {
+        self.door.delete_image(image).await
     }
 }
 

@@ -93,6 +93,10 @@ impl Scenario {
             ["ec2", "launch", "undone"] => (Scripted::LaunchTimedOut, 1),
             ["ec2", "launch", "capacity", count] => (Scripted::NoCapacity, number(count)?),
             ["ec2", "terminate", "for", "ever"] => (Scripted::TerminateFails, 10_000),
+            ["ec2", "image", "lost"] => (Scripted::ImageAnswerLost, 1),
+            ["ec2", "image", "undone"] => (Scripted::ImageTimedOut, 1),
+            ["ec2", "image", "pending"] => (Scripted::ImageFails, 1),
+            ["ec2", "deregister", count] => (Scripted::DeregisterFails, number(count)?),
             ["ec2", "terminate", count] => (Scripted::TerminateFails, number(count)?),
             ["ec2", "quota", kind, "on-demand"] => {
                 let bucket =

@@ -25,7 +25,7 @@ use super::{
 use muster_cloud::{
     World,
     calls::CallInfo,
-    ec2::{Ec2Error, Filter, FleetAnswer, FleetRequest, Instance, STACK_TAG},
+    ec2::{CreateImageRequest, Ec2Error, Filter, FleetAnswer, FleetRequest, Instance, STACK_TAG},
 };
 
 pub(super) fn router(cloud: Arc<Cloud>) -> Router {
@@ -37,6 +37,10 @@ enum Request {
     CreateFleet(Box<FleetRequest>),
     DescribeInstances(muster_cloud::ec2::DescribeRequest),
     DescribeImages(muster_cloud::ec2::ImageRequest),
+    CreateImage(CreateImageRequest),
+    /// With whether its snapshots are deleted as well.
+    DeregisterImage(String, bool),
+    DeleteSnapshot(String),
     TerminateInstances(Vec<String>),
     GetConsoleOutput(String, bool),
     CreateTags(Vec<String>, std::collections::BTreeMap<String, String>),
@@ -94,6 +98,10 @@ fn understand(action: &str, form: Form, headers: &HeaderMap, body: &[u8]) -> Req
         "CreateFleet" => parse::create_fleet(form).map(|r| Request::CreateFleet(Box::new(r))),
         "DescribeInstances" => parse::describe_instances(form).map(Request::DescribeInstances),
         "DescribeImages" => parse::describe_images(form).map(Request::DescribeImages),
+        "CreateImage" => parse::create_image(form).map(Request::CreateImage),
+        "DeregisterImage" => parse::deregister_image(form)
+            .map(|(id, snapshots)| Request::DeregisterImage(id, snapshots)),
+        "DeleteSnapshot" => parse::delete_snapshot(form).map(Request::DeleteSnapshot),
         "TerminateInstances" => parse::terminate_instances(form).map(Request::TerminateInstances),
         "GetConsoleOutput" => parse::get_console_output(form)
             .map(|(id, latest)| Request::GetConsoleOutput(id, latest)),
@@ -127,25 +135,33 @@ fn stack_of(world: &World, request: &Request) -> Option<String> {
     };
     match request {
         Request::CreateFleet(fleet) => fleet.instance_tags().remove(STACK_TAG),
-        Request::DescribeInstances(describe) => {
-            let filter = format!("tag:{STACK_TAG}");
-            let filters = describe.filters.iter().find(|f| f.name == filter);
-            filters.and_then(|f| f.values.first().cloned()).or_else(|| {
-                let by_id = describe.filters.iter().filter(|f| f.name == "instance-id");
-                let ids: Vec<String> = by_id.flat_map(|f| f.values.clone()).collect();
-                of_instance(&describe.ids).or_else(|| of_instance(&ids))
-            })
+        Request::CreateImage(image) => image.tags_of("image").remove(STACK_TAG),
+        Request::DescribeImages(describe) => named_stack(&describe.filters),
+        Request::DeregisterImage(id, _) => world.ec2.image(id)?.tags.get(STACK_TAG).cloned(),
+        Request::DeleteSnapshot(id) => {
+            let snapshot = world.ec2.snapshots().find(|one| one.id == *id)?;
+            snapshot.tags.get(STACK_TAG).cloned()
         }
+        Request::DescribeInstances(describe) => named_stack(&describe.filters).or_else(|| {
+            let by_id = describe.filters.iter().filter(|f| f.name == "instance-id");
+            let ids: Vec<String> = by_id.flat_map(|f| f.values.clone()).collect();
+            of_instance(&describe.ids).or_else(|| of_instance(&ids))
+        }),
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => of_instance(ids),
         Request::GetConsoleOutput(id, _) => of_instance(std::slice::from_ref(id)),
-        Request::DescribeImages(_)
-        | Request::DescribePlacementGroups(_)
+        Request::DescribePlacementGroups(_)
         | Request::DescribeSpotPriceHistory(_)
         | Request::GetProducts(_)
         | Request::Network(_)
         | Request::PassOn(_)
         | Request::Refused(_) => None,
     }
+}
+
+/// The stack that a filter names.
+fn named_stack(filters: &[Filter]) -> Option<String> {
+    let name = format!("tag:{STACK_TAG}");
+    filters.iter().find(|filter| filter.name == name)?.values.first().cloned()
 }
 
 fn targets_of(request: &Request) -> Vec<String> {
@@ -155,6 +171,8 @@ fn targets_of(request: &Request) -> Vec<String> {
             describe.ids.iter().cloned().chain(written(&describe.filters)).collect()
         }
         Request::DescribeImages(describe) => written(&describe.filters).collect(),
+        Request::CreateImage(image) => vec![image.instance.clone(), image.name.clone()],
+        Request::DeregisterImage(id, _) | Request::DeleteSnapshot(id) => vec![id.clone()],
         Request::DescribePlacementGroups(filters) => written(filters).collect(),
         Request::TerminateInstances(ids) | Request::CreateTags(ids, _) => ids.clone(),
         Request::GetConsoleOutput(id, _) => vec![id.clone()],
@@ -176,8 +194,17 @@ async fn perform(cloud: Arc<Cloud>, request: Request) -> Reply {
             Ok(write::describe_instances(&page, &cloud.account))
         }),
         Request::DescribeImages(describe) => cloud
-            .look(|world, _| world.ec2.describe_images(&describe))
+            .look(|world, now| world.ec2.describe_images(&describe, now))
             .map(|page| write::describe_images(&page, &cloud.account)),
+        Request::CreateImage(image) => cloud
+            .with(|world, now| world.create_image(&image, now))
+            .map(|id| Reply { targets: vec![id.clone()], ..write::create_image(&id) }),
+        Request::DeregisterImage(id, snapshots) => cloud
+            .with(|world, now| world.deregister_image(&id, snapshots, now))
+            .map(|deletions| write::deregister_image(&deletions)),
+        Request::DeleteSnapshot(id) => {
+            cloud.with(|world, _| world.ec2.delete_snapshot(&id)).map(|()| write::delete_snapshot())
+        }
         Request::TerminateInstances(ids) => cloud
             .with(|world, now| world.terminate_instances(&ids, now))
             .map(|changes| write::terminate_instances(&changes)),

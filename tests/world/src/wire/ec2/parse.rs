@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::form::Form;
 use muster_cloud::ec2::{
-    DescribeRequest, Ec2Error, Filter, FleetConfig, FleetOptions, FleetRequest, FleetTags,
-    ImageRequest, Market, Override, TemplateRef,
+    CreateImageRequest, DescribeRequest, Ec2Error, Filter, FleetConfig, FleetOptions, FleetRequest,
+    FleetTags, ImageRequest, Market, Override, TemplateRef,
 };
 
 /// What an override may say besides type, subnet and priority.
@@ -110,8 +110,9 @@ pub(super) fn describe_instances(mut form: Form) -> Result<DescribeRequest, Ec2E
 }
 
 pub(super) fn describe_images(mut form: Form) -> Result<ImageRequest, Ec2Error> {
-    // Here none is called out of date.
+    // Here none is called out of date, and none is disabled.
     form.take_bool("IncludeDeprecated")?;
+    form.take_bool("IncludeDisabled")?;
     let request = ImageRequest {
         owners: form.take_list("Owner"),
         filters: filters(&mut form),
@@ -120,6 +121,38 @@ pub(super) fn describe_images(mut form: Form) -> Result<ImageRequest, Ec2Error> 
     };
     form.finish()?;
     Ok(request)
+}
+
+pub(super) fn create_image(mut form: Form) -> Result<CreateImageRequest, Ec2Error> {
+    let request = CreateImageRequest {
+        instance: required(&mut form, "InstanceId")?,
+        name: required(&mut form, "Name")?,
+        description: form.take("Description"),
+        no_reboot: form.take_bool("NoReboot")?,
+        tags: tag_specifications(&mut form),
+    };
+    form.finish()?;
+    Ok(request)
+}
+
+pub(super) fn deregister_image(mut form: Form) -> Result<(String, bool), Ec2Error> {
+    let id = required(&mut form, "ImageId")?;
+    let snapshots = form.take_bool("DeleteAssociatedSnapshots")?;
+    form.finish()?;
+    Ok((id, snapshots))
+}
+
+pub(super) fn delete_snapshot(mut form: Form) -> Result<String, Ec2Error> {
+    let id = required(&mut form, "SnapshotId")?;
+    form.finish()?;
+    Ok(id)
+}
+
+fn required(form: &mut Form, name: &str) -> Result<String, Ec2Error> {
+    form.take(name).ok_or_else(|| {
+        let message = format!("The request must contain the parameter {name}");
+        Ec2Error::new("MissingParameter", message)
+    })
 }
 
 pub(super) fn describe_placement_groups(mut form: Form) -> Result<Vec<Filter>, Ec2Error> {
@@ -149,9 +182,7 @@ pub(super) fn terminate_instances(mut form: Form) -> Result<Vec<String>, Ec2Erro
 }
 
 pub(super) fn get_console_output(mut form: Form) -> Result<(String, bool), Ec2Error> {
-    let id = form.take("InstanceId").ok_or_else(|| {
-        Ec2Error::new("MissingParameter", "The request must contain the parameter InstanceId")
-    })?;
+    let id = required(&mut form, "InstanceId")?;
     let latest = form.take_bool("Latest")?;
     form.finish()?;
     Ok((id, latest))

@@ -12,7 +12,7 @@ use muster_cloud::{
     Millis,
     ec2::{
         Described, FleetAnswer, Image, ImagePage, InstancePage, InstanceState, Market, Override,
-        StateChange, TemplateRef,
+        SnapshotDeletion, StateChange, TemplateRef,
     },
 };
 
@@ -158,6 +158,15 @@ fn image_item(image: &Image, account: &str) -> String {
         "amazon" => text("imageOwnerId", "137112412989") + &text("imageOwnerAlias", "amazon"),
         account => text("imageOwnerId", account),
     };
+    let disks = image.snapshots.iter().map(|snapshot| {
+        let disk = text("snapshotId", snapshot) + &text("volumeSize", &image.disk_gib.to_string());
+        text("deviceName", &image.root_device) + &wrap("ebs", &disk)
+    });
+    let reason = image.reason.as_ref().filter(|_| image.state == "failed").map(|reason| {
+        let code = reason.split(':').next().unwrap_or_default();
+        wrap("stateReason", &(text("code", code) + &text("message", reason)))
+    });
+    let tags = image.tags.iter().map(|(key, value)| text("key", key) + &text("value", value));
     text("imageId", &image.id)
         + &text("name", &image.name)
         + &text("imageState", &image.state)
@@ -168,6 +177,24 @@ fn image_item(image: &Image, account: &str) -> String {
         + &text("rootDeviceType", "ebs")
         + &text("rootDeviceName", &image.root_device)
         + &text("virtualizationType", "hvm")
+        + &list("blockDeviceMapping", disks)
+        + &reason.unwrap_or_default()
+        + &list("tagSet", tags)
+}
+
+pub(super) fn create_image(id: &str) -> Reply {
+    answer("CreateImage", &text("imageId", id))
+}
+
+pub(super) fn deregister_image(deletions: &[SnapshotDeletion]) -> Reply {
+    let items = deletions
+        .iter()
+        .map(|deletion| text("snapshotId", &deletion.id) + &text("returnCode", &deletion.code));
+    answer("DeregisterImage", &(text("return", "true") + &list("deleteSnapshotResultSet", items)))
+}
+
+pub(super) fn delete_snapshot() -> Reply {
+    answer("DeleteSnapshot", &text("return", "true"))
 }
 
 fn state(name: &str, state: InstanceState) -> String {
