@@ -1,4 +1,4 @@
-//! The ports `Compute`, `Catalogue` and `PriceList` on EC2.
+//! The ports `Compute`, `ImageStore`, `Catalogue` and `PriceList` on EC2.
 //!
 //! This is a separate crate because the SDK's EC2 client is most of the project's build time; the
 //! webhook does not depend on it.
@@ -9,6 +9,7 @@ mod images;
 mod machines;
 mod named;
 mod prices;
+mod stack_images;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,11 +24,12 @@ use muster_aws::SdkConfig;
 use muster_aws::client::CONNECT_TIMEOUT;
 use muster_aws::error::ServiceError;
 use muster_control::ports::{
-    Catalogue, Compute, ListedMachine, Page, ShownMachine, TerminationError,
+    Catalogue, Compute, CreateImageError, ImageStore, ListedMachine, NewImage, Page, ShownMachine,
+    StackImage, TerminationError,
 };
 use muster_domain::ec2::classify::classify;
 use muster_domain::ec2::{ErrorClass, LaunchError, Make};
-use muster_domain::ids::{LaunchId, MachineId};
+use muster_domain::ids::{ImageId, LaunchId, MachineId};
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::observation::{Machine, MachineSeen};
 use muster_domain::pool_file::{
@@ -35,7 +37,7 @@ use muster_domain::pool_file::{
 };
 use muster_domain::provider::{ErrorDetail, ProviderError};
 
-/// Time-out of CreateFleet and TerminateInstances. An instant fleet responds when its machines are
+/// Time-out of calls that change something. An instant fleet responds when its machines are
 /// launched, which takes seconds for large ones. The leases on records are much longer.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -100,6 +102,24 @@ impl Compute for Ec2 {
         machines: &BTreeSet<MachineId>,
     ) -> Result<BTreeMap<MachineId, Machine>, TerminationError> {
         machines::terminate(self, machines).await
+    }
+}
+
+impl ImageStore for Ec2 {
+    async fn create_image(
+        &self,
+        machine: &MachineId,
+        image: &NewImage,
+    ) -> Result<ImageId, CreateImageError> {
+        stack_images::create(self, machine, image).await
+    }
+
+    async fn stack_images(&self) -> Result<Vec<StackImage>, ProviderError> {
+        stack_images::list(self).await
+    }
+
+    async fn delete_image(&self, image: &StackImage) -> Result<(), ProviderError> {
+        stack_images::delete(self, image).await
     }
 }
 

@@ -214,7 +214,7 @@ fn odd(id: &MachineId, code: &str, message: &str) -> ProviderError {
     ProviderError::Unavailable(fault(DESCRIBE, code, &format!("{id}: {message}")))
 }
 
-fn fault(operation: &str, code: &str, message: &str) -> ErrorDetail {
+pub(crate) fn fault(operation: &str, code: &str, message: &str) -> ErrorDetail {
     ErrorDetail {
         at: muster_aws::clock::now(),
         operation: operation.to_owned(),

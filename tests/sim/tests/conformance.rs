@@ -178,7 +178,13 @@ impl ec2::Ec2World for Bench {
             (Call::Terminate, Failure::RunnerApiError) => Fault::TerminateDenied,
             (Call::Terminate, Failure::Unheard) => Fault::TerminateAnswerLost,
             (Call::Terminate, _) => Fault::TerminateFailed,
-            (Call::Describe | Call::Console, _) => Fault::DescribeFailed,
+            (Call::Describe | Call::Console | Call::Images, _) => Fault::DescribeFailed,
+            (Call::CreateImage, Failure::Unheard) => Fault::ImageAnswerLost,
+            (Call::CreateImage, Failure::RunnerApiError) => Fault::ImageDenied,
+            (Call::CreateImage, _) => Fault::ImageTimedOut,
+            (Call::Deregister, Failure::Unheard) => Fault::DeregisterAnswerLost,
+            (Call::Deregister, Failure::RunnerApiError) => Fault::DeregisterDenied,
+            (Call::Deregister, _) => Fault::DeregisterFailed,
         });
     }
 
@@ -199,6 +205,22 @@ impl ec2::Ec2World for Bench {
 
     async fn living(&self) -> usize {
         self.change(|world| world.ec2.live())
+    }
+
+    async fn finish_images(&self) {
+        self.wait(HOUR).await;
+    }
+
+    async fn fail_images(&self) {
+        self.surely(Fault::ImageFails);
+    }
+
+    async fn keep_snapshots(&self) {
+        self.surely(Fault::SnapshotStays);
+    }
+
+    async fn snapshots(&self) -> usize {
+        self.change(|world| world.ec2.snapshots().count())
     }
 }
 

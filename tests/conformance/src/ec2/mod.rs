@@ -1,12 +1,13 @@
-//! EC2, as `muster_control::ports::Compute` shows it.
+//! EC2, as `muster_control::ports::Compute` and `ImageStore` show it.
 
+mod images;
 mod launches;
 mod listings;
 mod machines;
 
 use std::collections::BTreeSet;
 
-use muster_control::ports::{Compute, ListedMachine};
+use muster_control::ports::{Compute, ImageStore, ListedMachine};
 use muster_control::reaps::terminate;
 use muster_domain::ec2::{ErrorClass, LaunchError};
 use muster_domain::ids::{LaunchId, MachineId};
@@ -18,6 +19,7 @@ use muster_domain::time::Time;
 use crate::checks;
 use crate::records::request;
 
+use self::images::*;
 use self::launches::*;
 use self::listings::*;
 use self::machines::*;
@@ -33,6 +35,12 @@ pub enum Call {
     Terminate,
     /// `GetConsoleOutput`.
     Console,
+    /// `CreateImage`.
+    CreateImage,
+    /// `DescribeImages`.
+    Images,
+    /// `DeregisterImage`.
+    Deregister,
 }
 
 /// What becomes of calls until they are mended.
@@ -55,10 +63,10 @@ pub enum Failure {
 /// EC2 behind a door.
 #[expect(async_fn_in_trait, reason = "checks run on one thread")]
 pub trait Ec2World {
-    /// The port.
-    type Ec2: Compute;
+    /// The ports.
+    type Ec2: Compute + ImageStore;
 
-    /// The port.
+    /// The ports.
     fn ec2(&self) -> &Self::Ec2;
     /// The value of our stack's tag.
     fn stack(&self) -> &str;
@@ -92,6 +100,14 @@ pub trait Ec2World {
     async fn somebody_elses(&self) -> MachineId;
     /// How many machines of ours there are in truth that are not gone.
     async fn living(&self) -> usize;
+    /// Time passes until images are not pending any more.
+    async fn finish_images(&self);
+    /// Images that are created from now on fail.
+    async fn fail_images(&self);
+    /// From now on images are deregistered without their snapshots, and the answer says so.
+    async fn keep_snapshots(&self);
+    /// How many snapshots there are in truth.
+    async fn snapshots(&self) -> usize;
 }
 
 checks! { Ec2World:
@@ -152,6 +168,24 @@ checks! { Ec2World:
     the_list_leaves_out_what_is_ending,
     the_list_tells_launch_and_time,
     the_list_comes_in_pages_and_each_machine_once,
+    an_image_is_pending_and_then_available,
+    an_image_leaves_its_machine_running,
+    a_name_is_given_to_one_image,
+    only_a_running_machine_is_imaged,
+    a_failed_image_tells_its_reason,
+    machines_are_launched_from_an_available_image_only,
+    images_of_other_stacks_are_not_listed,
+    all_images_are_listed_from_all_pages,
+    a_deleted_image_leaves_neither_image_nor_snapshot,
+    images_are_deleted_in_every_state,
+    snapshots_that_stay_are_deleted_as_well,
+    an_unheard_image_has_been_created_and_keeps_its_name,
+    an_undone_image_has_not_been_created,
+    a_denied_image_has_not_been_created,
+    silence_about_images_is_not_an_empty_list,
+    an_unheard_deletion_has_happened_and_can_be_repeated,
+    an_undone_deletion_has_not_happened,
+    a_denied_deletion_has_not_happened,
 }
 
 fn id(text: &str) -> LaunchId {

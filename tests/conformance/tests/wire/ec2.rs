@@ -123,6 +123,9 @@ impl Ec2World for Bench {
             Call::Describe => "DescribeInstances",
             Call::Terminate => "TerminateInstances",
             Call::Console => "GetConsoleOutput",
+            Call::CreateImage => "CreateImage",
+            Call::Images => "DescribeImages",
+            Call::Deregister => "DeregisterImage",
         };
         let error = |status, code: &str| {
             let (code, message) = (code.into(), "scripted".into());
@@ -163,6 +166,28 @@ impl Ec2World for Bench {
             let ours = world.ec2.instances().iter().filter(|one| one.stack() == Some(STACK));
             ours.filter(|one| !one.state.is_ending()).count()
         })
+    }
+
+    async fn finish_images(&self) {
+        self.change(|world, now| {
+            let ids: Vec<String> = world.ec2.images().iter().map(|one| one.id.clone()).collect();
+            for id in ids {
+                world.ec2.image_mut(&id).expect("there").pending_until = now;
+            }
+        });
+    }
+
+    async fn fail_images(&self) {
+        let reason = "Client.InternalError: the snapshot failed".to_owned();
+        self.change(|world, _| world.ec2.toggles.images_fail = Some(reason));
+    }
+
+    async fn keep_snapshots(&self) {
+        self.change(|world, _| world.ec2.toggles.keeps_snapshots = true);
+    }
+
+    async fn snapshots(&self) -> usize {
+        self.change(|world, _| world.ec2.snapshots().count())
     }
 }
 
