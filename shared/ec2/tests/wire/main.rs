@@ -1,5 +1,6 @@
 //! The adapter's requests to EC2 and its handling of responses, over HTTP on loopback.
 
+mod images;
 mod prices;
 mod stub;
 

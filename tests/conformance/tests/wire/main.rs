@@ -32,6 +32,7 @@ async fn open() -> Running {
     let number = WORLDS.fetch_add(1, Ordering::Relaxed);
     let timings = Timings {
         pending_ms: NEVER_MS,
+        image_pending_ms: NEVER_MS,
         boot_ms: NEVER_MS * 1000,
         shutting_down_ms: 0,
         stopping_ms: 0,
