@@ -81,7 +81,6 @@ bench: ## Measure the functions as Lambda runs them; on a quiet machine
 test-template: install ## Run sam validate, cfn-lint, and the checks in tests/template
 	$(SAM) validate --lint --template-file template.yaml
 	$(SAM) validate --lint --template-file infra/machine.yaml
-	$(SAM) validate --lint --template-file infra/image.yaml
 	$(PYTHON) -m unittest discover --start-directory tests/template
 
 .PHONY: test-e2e
@@ -128,7 +127,7 @@ smoke: python ## Deploy the package to the local stack from an empty folder, wit
 	tests/smoke dist/package/muster-$$(infra/version)-$(ARCH).tar.gz $${CARGO_TARGET_DIR:-target}/local
 
 .PHONY: template
-template: ## Pack infra/boot.sh and infra/machine into the templates of machines and images; generate the dashboard's body
+template: ## Pack infra/boot.sh and infra/machine into the machines' templates; generate the dashboard's body
 	infra/sync-boot
 	infra/dashboard
 
@@ -136,7 +135,7 @@ template: ## Pack infra/boot.sh and infra/machine into the templates of machines
 lint: ## Check formatting and clippy, and run shellcheck if it is installed
 	cargo fmt --all --check
 	.ci/clippy
-	@if command -v shellcheck >/dev/null; then shellcheck infra/*.sh infra/machine/*.sh; else echo "shellcheck is not installed: skipped"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck infra/*.sh infra/machine/*.sh infra/image/*.sh; else echo "shellcheck is not installed: skipped"; fi
 
 .PHONY: fmt
 fmt: ## Format the code
