@@ -594,8 +594,8 @@ def let_jobs_be_root(sudoers="/etc/sudoers.d/muster"):
         subprocess.run(["usermod", "-aG", "docker", USER], check=True)
     folder = f"{setting('MUSTER_UNITS', '/run/systemd/system')}/{AGENT}.d"
     os.makedirs(folder, exist_ok=True)
+    # systemd has not loaded the unit, so it needs no `daemon-reload`.
     write(folder + "/metadata.conf", "[Service]\nIPAddressDeny=\n", 0o644)
-    systemctl("daemon-reload")
 
 
 def end_of(path):

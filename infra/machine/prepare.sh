@@ -10,8 +10,14 @@ say() { echo "muster: $*"; }
 # A new Ubuntu or Debian starts its own updates now, which lock apt. Running updates are not
 # interrupted, because that would leave dpkg with half a package.
 quiet_apt() {
-  systemctl mask --now apt-daily.timer apt-daily-upgrade.timer apt-daily.service || true
-  systemctl mask apt-daily-upgrade.service unattended-upgrades.service || true
+  local unit
+  # As `systemctl mask`, without its reload of systemd. So what systemd has loaded is stopped too; the service only while it is still
+  # queued.
+  for unit in apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service unattended-upgrades.service; do
+    ln -s /dev/null "/etc/systemd/system/$unit" 2>/dev/null || true
+  done
+  systemctl stop apt-daily.timer apt-daily-upgrade.timer apt-daily.service || true
+  [ "$(systemctl is-active apt-daily-upgrade.service)" != inactive ] || systemctl stop apt-daily-upgrade.service || true
   echo 'DPkg::Lock::Timeout "240";' >/etc/apt/apt.conf.d/99muster
   # Ubuntu restarts services whose libraries a job replaces: Docker under its containers, even the agent.
   [ ! -d /etc/needrestart/conf.d ] || echo "\$nrconf{restart} = 'l';" >/etc/needrestart/conf.d/99-muster.conf
@@ -38,7 +44,7 @@ enable_docker() {
   for unit in docker.service docker.socket; do
     ! systemctl is-enabled --quiet "$unit" || return 0
   done
-  systemctl enable --now docker.socket || systemctl enable --now docker.service || say "docker is disabled, and cannot be enabled"
+  systemctl enable --no-reload --now docker.socket || systemctl enable --no-reload --now docker.service || say "docker is disabled, and cannot be enabled"
 }
 
 id -u "$runner_user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$runner_user"

@@ -9,6 +9,6 @@ for unit in muster.service muster-runner.service; do
   sed -e "s|/run/muster|$home|g; s|/opt/actions-runner|${MUSTER_RUNNER_DIR:-/opt/actions-runner}|g" \
     -e "s|^User=.*|User=${MUSTER_RUNNER_USER:-runner}|; s|^RuntimeMaxSec=.*|RuntimeMaxSec=$life|" "$home/$unit" >"$units/$unit"
 done
-systemctl daemon-reload
+# No `daemon-reload`, which takes longer than all of the above: systemd reads a unit that it has not loaded when it is started.
 # Does not wait, so that cloud-init ends, and the units that wait for cloud-init can start.
 systemctl start --no-block muster.service

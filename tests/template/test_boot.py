@@ -89,7 +89,7 @@ class UserData(unittest.TestCase):
             given = {"PATH": f"{name}:{os.environ['PATH']}", "MUSTER_HOME": f"{name}/home", "MUSTER_UNITS": f"{name}/units"}
             done = subprocess.run(["/bin/bash"], input=user_data(), env=given, text=True, check=False)
             self.assertNotEqual(done.returncode, 0)
-            self.assertEqual((root / "calls").read_text(), "systemctl daemon-reload\nshutdown -h now\n")
+            self.assertEqual((root / "calls").read_text(), "systemctl start --no-block muster.service\nshutdown -h now\n")
             # By then the units are in place, and a second boot powers off.
             unit = (root / "units/muster.service").read_text()
             self.assertIn(f"EnvironmentFile={name}/home/settings\n", unit)
@@ -113,7 +113,7 @@ class Packages(unittest.TestCase):
     def setUp(self):
         self.root = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.root)
-        for folder in ("bin", "run", "stand-in", "runner/bin", "etc/apt/apt.conf.d", "etc/needrestart/conf.d"):
+        for folder in ("bin", "run", "stand-in", "runner/bin", "etc/apt/apt.conf.d", "etc/needrestart/conf.d", "etc/systemd/system"):
             (self.root / folder).mkdir(parents=True)
         for tool in ("bash", "grep", "env", "sort", "cat", "chmod", "chown", "ln", "mv", "rm", "rmdir", "mkdir", "id", "dirname", "readlink"):
             (self.root / "bin" / tool).symlink_to(shutil.which(tool))
@@ -138,7 +138,7 @@ class Packages(unittest.TestCase):
     def script(self, name, *arguments, **given):
         """Runs a script with this machine's paths. Returns the new calls and the exit code."""
         text = (ROOT / "infra/machine" / name).read_text(encoding="utf-8")
-        text = re.sub("/etc/(apt|needrestart)/", rf"{self.root}/etc/\1/", text).replace("/usr/local/bin/docker", f"{self.root}/stand-in/docker")
+        text = re.sub("/etc/(apt|needrestart|systemd)/", rf"{self.root}/etc/\1/", text).replace("/usr/local/bin/docker", f"{self.root}/stand-in/docker")
         text = text.replace("/usr/bin/docker", f"{self.root}/bin/docker").replace("/home/runner", f"{self.root}/home")
         for folder in ("/opt/actions-runner", "/opt/hostedtoolcache"):
             text = text.replace(folder, str(self.root / "runner") if "runner" in folder else f"{self.root}/tools")
@@ -158,12 +158,17 @@ class Packages(unittest.TestCase):
         self.machine(self.APT)
         calls, code = self.script("prepare.sh")
         self.assertEqual(code, 0, self.said)
-        masked = " ".join(call for call in calls if call.startswith("systemctl mask"))
-        for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service"):
-            self.assertIn(unit, masked)
-        # An interrupted update would leave half a package.
-        stopped = [call for call in calls if "--now" in call and "upgrade.service" in call]
-        self.assertEqual(stopped, [])
+        units = self.root / "etc/systemd/system"
+        for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "apt-daily.service", "apt-daily-upgrade.service", "unattended-upgrades.service"):
+            self.assertEqual(os.readlink(units / unit), "/dev/null")
+        self.assertIn("systemctl stop apt-daily.timer apt-daily-upgrade.timer apt-daily.service", calls)
+        # An interrupted update would leave half a package. One that is still queued does not start.
+        for state, stopped in (("activating", False), ("inactive", True)):
+            self.command("bin/systemctl", f"[ $1 != is-active ] || echo {state}")
+            calls, _ = self.script("prepare.sh")
+            self.assertEqual("systemctl stop apt-daily-upgrade.service" in calls, stopped, state)
+        # None of these calls reloads systemd, which takes longer than the rest of the boot script.
+        self.assertEqual([call for call in calls if "mask" in call or "daemon-reload" in call], [])
         conf = "".join(path.read_text() for path in sorted(self.root.glob("etc/*/*.d/*")))
         self.assertRegex(conf, r'DPkg::Lock::Timeout "\d{3}";')
         # A job's installation must not restart the services under it.
@@ -310,7 +315,7 @@ class Packages(unittest.TestCase):
             self.command(f"bin/{command}")
 
     def test_a_disabled_docker_is_enabled_and_an_enabled_one_left_alone(self):
-        enable = "systemctl enable --now docker.socket"
+        enable = "systemctl enable --no-reload --now docker.socket"
         # the image's commands, the enabled unit, the units that exist, whether its Docker is enabled
         for has, enabled, exists, wanted in (
             (("docker",), "none", True, True), (("docker",), "docker.service", True, False), (("docker",), "docker.socket", True, False),
