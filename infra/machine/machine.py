@@ -25,8 +25,8 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 LINES = collections.deque(maxlen=40)
 # The journal entries to upload: the output of the units and the kernel. Entries that a job's processes log in other ways
 # are excluded: sudo logs whole command lines, and some contain secrets.
-JOURNAL = ("_SYSTEMD_UNIT=cloud-final.service + _SYSTEMD_UNIT=muster.service + UNIT=muster.service + UNIT=muster-runner.service"
-           " + _SYSTEMD_UNIT=muster-runner.service _TRANSPORT=stdout + _TRANSPORT=kernel").split()
+JOURNAL = ("_SYSTEMD_UNIT=cloud-final.service + _SYSTEMD_UNIT=muster-boot.service + _SYSTEMD_UNIT=muster.service + UNIT=muster.service"
+           " + UNIT=muster-runner.service + _SYSTEMD_UNIT=muster-runner.service _TRANSPORT=stdout + _TRANSPORT=kernel").split()
 # The maximum bytes uploaded from the end of each log, and the maximum seconds that the upload may delay the machine's end.
 MAX_LOG, SEND_LIMIT = 4 << 20, 10
 # How long a machine asks whether it should stay, and the longest stay, in seconds.
@@ -551,7 +551,7 @@ def environments(config):
     # The agent loads this file over its own environment (Program.cs, `LoadAndSetEnv`), so it would override our hooks.
     dotenv = os.path.join(RUNNER_DIR, ".env")
     named = {**clean, **pairs(dotenv)}
-    if os.path.exists(dotenv):
+    if os.path.exists(dotenv) and not config.get("builder"):  # an image of this machine keeps its file
         with open(dotenv, "r+") as file:
             kept = [line for line in file if not line.startswith(tuple(name + "=" for name in HOOKS.values()))]
             file.seek(0)
@@ -559,6 +559,16 @@ def environments(config):
             file.truncate()
     images = {hook: named[name] for hook, name in HOOKS.items() if named.get(name)}
     return {name: value for name, value in clean.items() if name not in HOOKS.values()}, images
+
+
+def bake(builder):
+    """Cleans a builder for an image of its disk, reports that, and waits for its end. The script comes with the configuration
+    (infra/image/bake.sh), and leaves its results in a file."""
+    run(["/bin/bash", "-c", builder["script"]], env={**os.environ, "MUSTER_BAKE": builder["boot"], "MUSTER_HOME": HOME})
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    with open(HOME + "/baked") as file:
+        report({"event": "baked", **json.load(file)}, 30)
+    signal.pause()
 
 
 def write(path, text, mode):
@@ -661,12 +671,15 @@ def main():
         clean, images = environments(config)
         write(HOME + "/hooks.json", json.dumps(images), 0o644)
         ours, installed = pwd.getpwuid(os.getuid()).pw_name, None
-        if config.get("boot_hook"):
+        if config.get("boot_hook") or config.get("builder"):
             installed = packages("install")
             installed.result()  # the boot hook may use the packages and their manager
+        if config.get("boot_hook"):
             say("muster: running the boot hook of the pool")
             root = {**clean, "HOME": "/root", "USER": ours, "RUNNER_USER": USER}
             run(["/bin/bash", "-euo", "pipefail", "-c", config["boot_hook"]], env=root, cwd=RUNNER_DIR)
+        if config.get("builder"):
+            bake(config["builder"])
         # After the boot hook, which may have installed sudo or Docker.
         if config.get("sudo") and USER != ours:
             let_jobs_be_root()

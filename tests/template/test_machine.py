@@ -639,6 +639,12 @@ class Surroundings(Case):
         # The agent would have used the hooks in .env.
         self.assertEqual(images, {"job-started": "/b.sh"})
 
+    def test_a_builder_leaves_the_hooks_of_its_parent_image_to_its_image(self):
+        (self.root / ".env").write_text("ACTIONS_RUNNER_HOOK_JOB_STARTED=/b.sh\nA=1\n")
+        environment, _ = self.machine.environments({"builder": {"script": "", "boot": "unit"}})
+        self.assertFalse([name for name in environment if name.startswith("ACTIONS_RUNNER_HOOK")])
+        self.assertEqual((self.root / ".env").read_text(), "ACTIONS_RUNNER_HOOK_JOB_STARTED=/b.sh\nA=1\n")
+
     def test_jobs_become_root_where_the_image_has_the_means(self):
         (self.root / "sudoers.d").mkdir()
         for command in ("getent", "usermod"):
@@ -712,6 +718,54 @@ class Lives(Case):
             last = [body for _, body in self.api.calls if body["event"] != "runner-started"][-1]
             self.assertEqual((last["event"], last.get("code", code)), (event, code))
             self.assertEqual("keeps this machine for 1 seconds" in self.said.getvalue()[before:], stays, event)
+
+
+class Builder(Case):
+    """A machine that is told to become an image. test_systemd.py runs the script."""
+
+    SCRIPT = """echo "$MUSTER_BAKE for $MUSTER_HOME"; echo '{"agent": "2.336.0", "boot": "cloud-init", "why": "No.", "disk_bytes": 7}' >$MUSTER_HOME/baked"""
+
+    def build(self, script=SCRIPT, **given):
+        """Runs a builder until its end. Returns the exit code and the last report."""
+        # A bare machine installs packages, and MUSTER_RUNNER_DIR is for callers that provide them.
+        del os.environ["MUSTER_RUNNER_DIR"]
+        self.addCleanup(os.environ.__setitem__, "MUSTER_RUNNER_DIR", str(self.root))
+        for name in ("prepare.sh", "agent.sh", "packages.sh"):
+            (self.root / name).write_text(f'echo "{name} $*" >>{self.root}/commands\n')
+        for command in ("systemctl", "usermod", "journalctl"):
+            self.command(command)
+        self.api.answers["/runner/register"] = [(200, {"agent": {"url": "https://a/b", "sha256": "ab"}, "sudo": True, **given,
+                                                       "builder": {"script": script, "boot": "unit"}})]
+        with unittest.mock.patch.object(self.machine, "RUNNER_DIR", str(self.root / "agent")), \
+                unittest.mock.patch.multiple(self.machine, signal=self.signals(), let_jobs_be_root=unittest.mock.Mock(side_effect=AssertionError)):
+            (self.root / "agent").mkdir()
+            code = self.machine.main()
+        return code, self.api.calls[-1][1]
+
+    def signals(self):
+        """Returns the signal module, whose `pause` is the wait for the end."""
+        self.waits = unittest.mock.Mock(side_effect=SystemExit("ended"))
+        return unittest.mock.Mock(wraps=signal, pause=self.waits, SIGTERM=signal.SIGTERM, SIGUSR1=signal.SIGUSR1)
+
+    def test_it_installs_everything_bakes_and_waits(self):
+        self.api.answers["/runner/events"] = [(503, {}), (424, {}), (200, {})]
+        self.build(boot_hook='echo "the hook" >>"$HOOKED"', environment={"HOOKED": str(self.root / "commands")})
+        ran = self.commands()
+        self.assertEqual([line.split()[0] for line in ran[:2]], ["prepare.sh", "packages.sh"])
+        self.assertEqual(sorted(ran[1:5]), ["agent.sh https://a/b ab", "packages.sh fetch", "packages.sh install", "packages.sh libraries"])
+        self.assertEqual(ran[5:], ["the hook"], "no agent starts, and the machine keeps its users")
+        self.assertIn(f"unit for {self.root}\n", self.said.getvalue())
+        reports = [body for path, body in self.api.calls if path == "/runner/events"]
+        self.assertEqual(reports[:3], [{"event": "baked", "agent": "2.336.0", "boot": "cloud-init", "why": "No.", "disk_bytes": 7}] * 3)
+        self.assertEqual(self.waits.call_count, 1)
+
+    def test_what_fails_before_the_report_is_a_failed_boot(self):
+        for script, hook in (("echo no; exit 4", None), (self.SCRIPT, "echo no; exit 4")):
+            shutil.rmtree(self.root / "agent", ignore_errors=True)
+            os.environ["MUSTER_RUNNER_DIR"] = str(self.root)
+            code, last = self.build(script, boot_hook=hook)
+            self.assertEqual((code, last["event"], self.waits.call_count), (1, "boot-failed", 0))
+            self.assertTrue(last["log"].endswith("no\nmuster: booting failed (exit code 4)"), last)
 
 
 class Logs(Case):

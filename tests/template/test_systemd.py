@@ -13,7 +13,10 @@ import http.server
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -22,6 +25,7 @@ import threading
 import time
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SYSTEMD = "/lib/systemd/systemd"
 # The maximum seconds for an ordered end: below the shortest time-out of the units, which would end the machine anyway.
 PROMPT = 25
@@ -128,7 +132,8 @@ class Api(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         keys = {"AccessKeyId": "id", "SecretAccessKey": "key", "Token": "token"}
-        known = {"security-credentials/": "role", "instance-id": "i-0abc",
+        known = {"security-credentials/": "role", "instance-id": "i-0abc", "user-data": self.server.plan["files"]["user-data"],
+                 "local-hostname": "ip-10-0-0-7.eu-central-1.compute.internal",
                  "instance-life-cycle": "spot" if self.server.plan["spot"] else "on-demand"}
         if self.path.endswith("spot/instance-action"):
             notice = self.notice()
@@ -139,12 +144,15 @@ class Api(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        told = {"at": time.monotonic(), "event": body.get("event", "register"), "code": body.get("code"), "log": body.get("log"),
-                "stopped_for": body.get("stopped_for")}
+        told = {"at": time.monotonic(), "event": body.get("event", "register"),
+                **{name: body.get(name) for name in ("code", "log", "stopped_for", "agent", "boot", "why", "disk_bytes")}}
+        is_baked = '"baked"' in (self.server.calls.read_text(encoding="utf-8") if self.server.calls.exists() else "")
         with open(self.server.calls, "a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
         if self.path == "/runner/register":
-            return self.answer(200, json.dumps(self.server.plan["configuration"]))
+            runners = ("builder",) if is_baked else ("runner_name", "encoded_jit_config")
+            given = self.server.plan["configuration"]
+            return self.answer(200, json.dumps({k: v for k, v in given.items() if k not in runners or "builder" not in given}))
         ended = json.dumps(self.server.plan["after_end"]) if told["event"] == "exited" else "{}"
         return self.answer(self.server.plan["job_started"] if self.path == "/runner/job-started" else 200, ended)
 
@@ -171,7 +179,9 @@ def contain(folder):
         (root / path).write_text(text)
         (root / path).chmod(0o755)
     subprocess.run(["/bin/bash", "-euc", plan["root"]], cwd=root, check=True)
-    for address in (("169.254.169.254", 80), ("127.0.0.1", 8080)):
+    if plan["is_silent"]:
+        silent = socket.create_server(("169.254.169.254", 80))  # accepts, and does not answer
+    for address in (("169.254.169.254", 80), ("127.0.0.1", 8080))[plan["is_silent"] :]:
         server = http.server.ThreadingHTTPServer(address, Api)
         server.plan, server.calls = plan, folder / "out/calls"
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -185,7 +195,7 @@ def contain(folder):
     for again in range(plan["boots"]):
         if again:  # without user data, and with what is on the disk
             subprocess.run(["/bin/bash", "-euc", """umount run; mount -t tmpfs -o mode=755,size=48m tmpfs run
-                rmdir old; rm etc/systemd/system/cloud-final.service"""], cwd=root, check=True)
+                rmdir old; rm -f etc/systemd/system/cloud-final.service"""], cwd=root, check=True)
         begun = time.monotonic()
         try:
             code = subprocess.run(machine, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=90, check=False).returncode
@@ -239,11 +249,12 @@ def pack(archive, run_sh):
 
 class Case(unittest.TestCase):
     def boot(self, agent, beside="", job_started=200, settings="", after_end={}, disk="4g", unit="", root="", boots=1, files={},
-             is_bare=False, spot={}, **configuration):
+             is_bare=False, spot={}, is_silent=False, **configuration):
         """Boots a machine and waits for its power-off. Returns its events in order, the files in /out, and the times of each
         event, of `told`, of the stamps in /out/at.*, and of the end. `unit` is added to the agent's unit, and `root` runs in
         the machine's root before its first boot. A bare machine downloads its agent and installs packages. A Spot machine gets EC2's
-        notice after the report `spot["after"]`, `spot["left"]` seconds ahead; EC2's clock is `spot["shift"]` seconds ahead of its own."""
+        notice after the report `spot["after"]`, `spot["left"]` seconds ahead; EC2's clock is `spot["shift"]` seconds ahead of its own.
+        A builder's later boots get the configuration of a runner. A silent metadata service accepts connections only."""
         from test_boot import user_data  # the template is not needed inside
 
         _, begin, script = user_data().partition("#!/usr/bin/env bash\n")
@@ -277,7 +288,7 @@ class Case(unittest.TestCase):
                 digest = pack(folder / "out/agent.tar.gz", run_sh)
                 configuration["agent"] = {"url": "http://127.0.0.1:8080/agent.tar.gz", "sha256": digest}
             plan = {"files": files, "configuration": configuration, "job_started": job_started, "after_end": after_end,
-                    "root": root, "boots": boots, "spot": spot}
+                    "root": root, "boots": boots, "spot": spot, "is_silent": is_silent}
             (folder / "plan").write_text(json.dumps({**plan, "group": str(group), "disk": disk}))
             group.mkdir()
             try:
@@ -585,6 +596,66 @@ class Bare(Case):
         self.assertEqual(out["agent"].splitlines()[-4:], ["the hook of the image, as runner", "theirs", "active", "runner"])
         self.assertEqual(out["agent"].splitlines()[0], "/home/runner/actions-runner")
         self.assertNotIn("apt", out)
+
+
+BAKE = (ROOT / "infra/image/bake.sh").read_text(encoding="utf-8")
+# Does without cloud-init, and has the boot unit.
+BY_UNIT = "rm etc/systemd/system/cloud-final.service; chroot . /bin/bash -euc " + shlex.quote(
+    re.search(r"^install_boot_unit\(\) \{\n.*?^\}\n", BAKE, re.M | re.S)[0] + "install_boot_unit")
+
+
+@unittest.skipIf(WITHOUT, f"a machine needs {WITHOUT}")
+class Builder(Case):
+    """Machines from whose disk EC2 makes an image, and machines of that image."""
+
+    def test_its_disk_boots_as_a_new_machine_without_cloud_init(self):
+        gone = ("etc/ssh/ssh_host_rsa_key", "root/.bash_history", "home/runner/.bash_history", "var/cache/apt/archives/x.deb", "var/tmp/x",
+                "tmp/x", "etc/netplan/50-cloud-init.yaml", "etc/systemd/system/muster-guard.service", "usr/local/bin/docker",
+                "opt/actions-runner/_diag", "var/log/journal/x")
+        networkd = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n[Install]\nWantedBy=test.target\n"
+        files = {**dict.fromkeys((*gone[:5], gone[6], "var/lib/apt/lists/x", "etc/cloud/cloud.cfg", "etc/hostname"), "theirs"),
+                 "usr/bin/cloud-init": "#!/bin/sh\necho $* >/out/cloud-init\n", "usr/bin/growpart": "#!/bin/sh\n",
+                 "lib/systemd/system/unattended-upgrades.service": "[Service]\nExecStart=/bin/touch /out/upgrades\n"}
+        root = f"""cd etc/systemd/system; rm systemd-networkd.service; printf {shlex.quote(networkd)} >systemd-networkd.service
+            mkdir test.target.wants; ln -s ../systemd-networkd.service /lib/systemd/system/unattended-upgrades.service test.target.wants/"""
+        beside = f"""[ ! -e /out/state ] || exit 0; touch /tmp/x /out/state; until grep -qs baked /out/calls; do sleep 0.1; done; sleep 0.3
+            ls -d {' '.join('/' + path for path in gone)} 2>/dev/null >/out/state; ls /var/lib/apt/lists/x; wc -c </etc/machine-id
+            rm -f /out/upgrades; {TELL}; shutdown -h now"""
+        agent = f"id -un; hostname; systemctl is-active cloud-final; cat /etc/systemd/system/muster-guard.service | wc -l; {HOOK}"
+        builder = {"script": BAKE, "boot": "unit"}
+        events, out, times = self.boot(agent, beside=beside, files=files, root=root, is_bare=True, boots=2, builder=builder)
+        first = [json.loads(line) for line in out["calls"].splitlines()]
+        self.assertEqual((events[:3], events[-1]), (["register", "baked", "register"], "exited"), out)
+        self.assertEqual(sorted(events[3:]), ["exited", "job-started", "runner-started"], out)
+        baked, second = first[1:3]
+        self.assertEqual([baked[name] for name in ("agent", "boot", "why")], ["2.336.0", "unit", None], out)
+        self.assertGreater(baked["disk_bytes"], 0)
+        self.assertEqual((out["state"], out["beside"][:23], out["cloud-init"]), ("", "/var/lib/apt/lists/x\n0\n", "clean --logs\n"), out)
+        self.assertEqual(second["agent"], "2.336.0")
+        self.assertEqual(len(out["apt"].splitlines()), 3, "a machine of the image installs nothing")
+        self.assertEqual(out["agent"].splitlines()[:2], ["runner", "ip-10-0-0-7"])
+        self.assertNotIn("upgrades", out)
+
+    def test_a_hook_that_fails_is_a_failed_boot(self):
+        events, out, times = self.boot("", boot_hook="echo making tools; exit 3", builder={"script": "touch /out/baked", "boot": "unit"})
+        self.assertEqual(events, ["register", "boot-failed"])
+        self.assertIn("making tools\\nmuster: booting failed (exit code 3)", out["calls"])
+        self.assertNotIn("baked", out)
+        self.assertLess(times["end"] - times["boot-failed"], PROMPT)
+
+    def test_a_boot_by_the_unit_that_cannot_start_muster_powers_off(self):
+        """Within the unit's time-out, here 4 seconds instead of 62."""
+        self.assertIn("\nlimit=${MUSTER_METADATA_LIMIT_SECONDS:-60}\n", BAKE)
+        self.assertIn("\nTimeoutStartSec=62\nTimeoutStopSec=1\n", BAKE)
+        brief = {"etc/systemd/system/muster-boot.service.d/test.conf":
+                 "[Service]\nEnvironment=MUSTER_METADATA_LIMIT_SECONDS=2\nTimeoutStartSec=4\n"}
+        hangs = "#!/bin/bash\ntrap : TERM\nwhile :; do sleep 600; done"
+        # the user data, whether the metadata service is silent, the seconds until the end
+        for user_data, is_silent, seconds in (("", True, 2), (hangs, False, 4), ("#!/bin/bash\nexit 1", False, 0), ("no script", False, 0)):
+            events, _, times = self.boot("", root=BY_UNIT, files={**brief, "user-data": user_data}, is_silent=is_silent)
+            with self.subTest(user_data=user_data):
+                self.assertEqual(events, [])
+                self.assertTrue(seconds < times["end"] - times["begun"] < seconds + 4, times)
 
 
 if __name__ == "__main__":
