@@ -143,13 +143,12 @@ END
   [ ! -d /etc/cloud ] || touch /etc/cloud/cloud-init.disabled
 }
 
-# Turns off what a machine for one job does not need. `systemctl start` still starts Docker and snapd, and so does a call of theirs:
-# they are left to their sockets. (The SSM agent of Ubuntu is a snap.)
+# Turns off what a machine for one job does not need, in addition to the updates that prepare.sh masks. Docker and snapd are started by
+# their sockets, because jobs use them, and the SSM agent of Ubuntu is a snap.
 turn_services_off() {
   local unit
   for unit in apport.service apport-autoreport.path apport-autoreport.timer ModemManager.service multipathd.service multipathd.socket \
-    unattended-upgrades.service apt-daily.service apt-daily.timer apt-daily-upgrade.service apt-daily-upgrade.timer snapd.seeded.service \
-    snapd.autoimport.service snapd.core-fixup.service motd-news.timer update-notifier-download.timer update-notifier-motd.timer \
+    snapd.seeded.service snapd.autoimport.service snapd.core-fixup.service motd-news.timer update-notifier-download.timer update-notifier-motd.timer \
     ua-timer.timer ua-reboot-cmds.service ubuntu-advantage.service pollinate.service fwupd.service fwupd-refresh.timer udisks2.service \
     lxd-installer.socket open-iscsi.service iscsid.socket open-vm-tools.service vgauth.service hibinit-agent.service \
     networkd-dispatcher.service secureboot-db.service e2scrub_all.timer e2scrub_reap.service fstrim.timer man-db.timer logrotate.timer \
