@@ -93,7 +93,8 @@ esac
 END
   chmod 755 "$files/boot" "$files/grow"
 
-  # Only this unit starts Muster, so a machine without user data powers off. The time-out includes a script that hangs.
+  # Only this unit starts Muster, so a machine without user data powers off. The first time-out includes the wait for the network's
+  # service, the second a script that hangs.
   cat >"$units/muster-boot.service" <<'END'
 [Unit]
 Description=Muster: runs the machine's user data
@@ -104,6 +105,8 @@ RequiresMountsFor=/var/lib/muster /usr/local/lib/muster
 Conflicts=shutdown.target
 Before=shutdown.target
 FailureAction=poweroff-force
+JobTimeoutSec=65
+JobTimeoutAction=poweroff-force
 [Service]
 Type=oneshot
 RemainAfterExit=yes
@@ -143,6 +146,13 @@ END
   [ ! -d /etc/cloud ] || touch /etc/cloud/cloud-init.disabled
 }
 
+# Removes the boot unit of a parent image that Muster built.
+remove_boot_unit() {
+  [ -e /etc/systemd/system/muster-boot.service ] || return 0
+  rm -f /etc/systemd/system/{,*.wants/}muster-{boot,grow,ssh-keys}.service /etc/systemd/network/05-muster.network /etc/cloud/cloud-init.disabled
+  rm -rf /usr/local/lib/muster /var/lib/muster
+}
+
 # Turns off what a machine for one job does not need, in addition to the updates that prepare.sh masks. Docker and snapd are started by
 # their sockets, because jobs use them, and the SSM agent of Ubuntu is a snap.
 turn_services_off() {
@@ -150,7 +160,7 @@ turn_services_off() {
   for unit in apport.service apport-autoreport.path apport-autoreport.timer ModemManager.service multipathd.service multipathd.socket \
     snapd.seeded.service snapd.autoimport.service snapd.core-fixup.service motd-news.timer update-notifier-download.timer update-notifier-motd.timer \
     ua-timer.timer ua-reboot-cmds.service ubuntu-advantage.service pollinate.service fwupd.service fwupd-refresh.timer udisks2.service \
-    lxd-installer.socket open-iscsi.service iscsid.socket open-vm-tools.service vgauth.service hibinit-agent.service \
+    open-vm-tools.service vgauth.service hibinit-agent.service \
     networkd-dispatcher.service secureboot-db.service e2scrub_all.timer e2scrub_reap.service fstrim.timer man-db.timer logrotate.timer \
     dpkg-db-backup.timer sysstat.service; do
     ln -s /dev/null "/etc/systemd/system/$unit" 2>/dev/null || true
@@ -174,6 +184,8 @@ fi
 if [ "$boot" = unit ]; then
   turn_services_off
   install_boot_unit
+else
+  remove_boot_unit
 fi
 
 # What would be in use while EC2 copies the disk.
@@ -185,7 +197,7 @@ if command -v cloud-init >/dev/null; then
   cloud-init clean --logs
   rm -f /etc/netplan/50-cloud-init.yaml
 fi
-rm -f /etc/systemd/system/muster-guard.service /etc/systemd/system/sysinit.target.wants/muster-guard.service
+rm -f /etc/systemd/system/{,sysinit.target.wants/}muster-guard.service /var/lib/muster/user-data
 [ "$(readlink /usr/local/bin/docker)" != /usr/bin/docker ] || rm /usr/local/bin/docker
 rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub /etc/hostname /var/lib/systemd/random-seed /var/lib/systemd/credential.secret
 [ -L /var/lib/dbus/machine-id ] || rm -f /var/lib/dbus/machine-id

@@ -633,6 +633,16 @@ class Builder(Case):
         self.assertEqual(out["agent"].splitlines()[:2], ["runner", "ip-10-0-0-7"])
         self.assertNotIn("apport", out)
 
+    def test_an_image_with_a_different_network_service_keeps_cloud_init(self):
+        files = {"opt/actions-runner/bin/Runner.Listener": "#!/bin/sh\necho 2.336.0\n", "etc/cloud/cloud.cfg": ""}
+        beside = "until grep -qs baked /out/calls; do sleep 0.1; done; ls /etc/cloud /usr/local/lib/muster >/out/state 2>&1; systemctl stop muster"
+        events, out, _ = self.boot("", beside=beside, files=files, builder={"script": BAKE, "boot": "unit"})
+        self.assertEqual(events, ["register", "baked"], out)
+        baked = json.loads(out["calls"].splitlines()[1])
+        self.assertEqual((baked["boot"], baked["why"]), ("cloud-init", "The image does not use systemd-networkd."))
+        self.assertNotIn("cloud-init.disabled", out["state"])
+        self.assertIn("cannot access '/usr/local/lib/muster'", out["state"])
+
     def test_a_hook_that_fails_is_a_failed_boot(self):
         events, out, times = self.boot("", boot_hook="echo making tools; exit 3", builder={"script": "touch /out/baked", "boot": "unit"})
         self.assertEqual(events, ["register", "boot-failed"])
@@ -643,14 +653,18 @@ class Builder(Case):
     def test_a_boot_by_the_unit_that_cannot_start_muster_powers_off(self):
         """Within the unit's time-out, here 8 seconds instead of 62."""
         self.assertIn("\nlimit=${MUSTER_METADATA_LIMIT_SECONDS:-60}\n", BAKE)
-        self.assertIn("\nTimeoutStartSec=62\nTimeoutStopSec=1\n", BAKE)
-        brief = {"etc/systemd/system/muster-boot.service.d/test.conf":
-                 "[Service]\nEnvironment=MUSTER_METADATA_LIMIT_SECONDS=2\nTimeoutStartSec=8\n"}
+        for line in ("TimeoutStartSec=62\nTimeoutStopSec=1", "JobTimeoutSec=65"):
+            self.assertIn(f"\n{line}\n", BAKE)
+        etc = "etc/systemd/system/"
+        brief = {etc + "muster-boot.service.d/test.conf": "[Service]\nEnvironment=MUSTER_METADATA_LIMIT_SECONDS=2\nTimeoutStartSec=8\n"}
+        waits = {etc + "muster-boot.service.d/waits.conf": "[Unit]\nAfter=slow.service\nWants=slow.service\nJobTimeoutSec=3\n",
+                 etc + "slow.service": "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/sleep 600\n"}
         hangs = "#!/bin/bash\ntrap : TERM\nwhile :; do sleep 600; done"
-        # the user data, whether the metadata service is silent, the seconds until the end
-        for user_data, is_silent, seconds in (("", True, 2), (hangs, False, 8), ("#!/bin/bash\nexit 1", False, 0), ("no script", False, 0)):
-            events, _, times = self.boot("", root=BY_UNIT, files={**brief, "user-data": user_data}, is_silent=is_silent)
-            with self.subTest(user_data=user_data):
+        # the user data, further files, whether the metadata service is silent, the seconds until the end
+        for user_data, files, is_silent, seconds in (("", {}, True, 2), (hangs, {}, False, 8), ("#!/bin/bash\nexit 1", {}, False, 0),
+                                                     ("no script", {}, False, 0), (hangs, waits, False, 3)):
+            events, _, times = self.boot("", root=BY_UNIT, files={**brief, **files, "user-data": user_data}, is_silent=is_silent)
+            with self.subTest(user_data=user_data, files=files):
                 self.assertEqual(events, [])
                 self.assertTrue(seconds - 1 < times["end"] - times["begun"] < seconds + 4, times)  # bash counts whole seconds
 
