@@ -106,7 +106,8 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body if isinstance(body, bytes) else body.encode())
+        with contextlib.suppress(BrokenPipeError):  # the machine may have powered off
+            self.wfile.write(body if isinstance(body, bytes) else body.encode())
 
     def date_time_string(self, timestamp=None):
         """Returns the Date header in EC2's time, which can differ from the machine's."""
