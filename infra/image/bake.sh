@@ -153,6 +153,11 @@ remove_boot_unit() {
   rm -rf /usr/local/lib/muster /var/lib/muster
 }
 
+# Waits until snapd has installed the snaps of a new image, because it no longer starts by itself.
+settle_snaps() {
+  ! command -v snap >/dev/null || timeout 300 snap wait system seed.loaded || say "the snaps of the image are not installed yet"
+}
+
 # Turns off what a machine for one job does not need, in addition to the updates that prepare.sh masks. Docker and snapd are started by
 # their sockets, because jobs use them, and the SSM agent of Ubuntu is a snap.
 turn_services_off() {
@@ -182,6 +187,7 @@ if [ "$boot" = unit ]; then
   [ -z "$why" ] || boot=cloud-init
 fi
 if [ "$boot" = unit ]; then
+  settle_snaps
   turn_services_off
   install_boot_unit
 else

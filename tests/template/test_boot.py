@@ -330,6 +330,41 @@ class Packages(unittest.TestCase):
             self.assertEqual((code, enable in calls), (0, wanted), (has, enabled, exists))
 
 
+class BootUnit(unittest.TestCase):
+    """What bake.sh writes into an image. tests/template/test_systemd.py boots it."""
+
+    def script(self, name):
+        text = (ROOT / "infra/image/bake.sh").read_text(encoding="utf-8")
+        return text.partition(f"""cat >"$files/{name}" <<'END'\n""")[2].partition("\nEND\n")[0]
+
+    def test_the_scripts_are_complete(self):
+        for name in ("boot", "grow"):
+            self.assertTrue(self.script(name).startswith("#!/bin/bash\n"), name)
+            checked = subprocess.run(["bash", "-n"], input=self.script(name), text=True, check=False)
+            self.assertEqual(checked.returncode, 0, name)
+
+    def test_the_root_file_system_grows_with_its_partition(self):
+        # the device of the root, its file system, the calls; growpart fails if the partition has its size already
+        for device, kind, calls in (("nvme0n1/nvme0n1p1", "ext4", ["growpart /dev/nvme0n1 1", "resize2fs /dev/nvme0n1p1"]),
+                                    ("nvme0n1/nvme0n1p1", "xfs", ["growpart /dev/nvme0n1 1", "xfs_growfs /"]),
+                                    ("nvme0n1/nvme0n1p1", "btrfs", ["growpart /dev/nvme0n1 1"]),
+                                    ("xvda", "ext4", ["resize2fs /dev/xvda"])):
+            with tempfile.TemporaryDirectory() as name, self.subTest(device=device, kind=kind):
+                root = pathlib.Path(name)
+                (root / "devices" / device).mkdir(parents=True)
+                if "/" in device:
+                    (root / "devices" / device / "partition").write_text("1\n")
+                (root / "259:1").symlink_to(root / "devices" / device)
+                for command in ("growpart", "resize2fs", "xfs_growfs"):
+                    (root / command).write_text(f'#!/bin/sh\necho "{command} $*" >>{root}/calls\nexit 1\n')
+                (root / "findmnt").write_text(f'#!/bin/sh\ncase "$*" in *MAJ:MIN*) echo 259:1 ;; *) echo {kind} ;; esac\n')
+                for path in root.glob("[a-z]*"):
+                    path.chmod(0o755)
+                script = self.script("grow").replace("/sys/dev/block", name)
+                subprocess.run(["bash", "-c", script], env={"PATH": f"{name}:{os.environ['PATH']}"}, check=False)
+                self.assertEqual((root / "calls").read_text().splitlines(), calls)
+
+
 class Agent(unittest.TestCase):
     """agent.sh, with a folder as its server."""
 
