@@ -2,16 +2,18 @@
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::context::{Context, Wired};
+use muster_control::images::BAKE;
 use muster_control::metrics::{Measure, Metric};
 use muster_control::ports::{Github, Queue, Table};
 use muster_control::runner_api::{
-    Configuration, Hindrance, MachineReport, Reported, RunnerApi, RunnerApiError, look,
+    BuildOrder, Configuration, Handout, Hindrance, MachineReport, Reported, RunnerApi,
+    RunnerApiError, look,
 };
 use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
 use muster_domain::causes::with_causes;
 use muster_domain::ec2::Arch;
 use muster_domain::ids::MachineId;
-use muster_domain::instance::{AfterEnd, Ages, ReportError, StartReport, StopCause};
+use muster_domain::instance::{AfterEnd, Ages, BootMethod, ReportError, StartReport, StopCause};
 use muster_domain::time::Time;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -53,6 +55,16 @@ enum MachineEvent {
         code: i32,
         #[serde(default)]
         stopped_for: Option<String>,
+    },
+    Baked {
+        #[serde(default)]
+        agent: Option<String>,
+        #[serde(default)]
+        boot: Option<String>,
+        #[serde(default)]
+        why: Option<String>,
+        #[serde(default)]
+        disk_bytes: u64,
     },
     BootFailed {
         #[serde(default)]
@@ -185,8 +197,11 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     let pass = RunnerApi { context: context.with(&settings), owner, role };
     match asked {
         MachineRequest::Configuration(agent, ages) => {
-            let config = pass.configure(*agent, *ages, now).await?;
-            Ok((configuration(&config), Vec::new()))
+            let body = match pass.configure(*agent, *ages, now).await? {
+                Handout::Runner(config) => configuration(&config),
+                Handout::Builder(order) => build_order(&order),
+            };
+            Ok((body, Vec::new()))
         }
         MachineRequest::Report(report) => {
             let Reported { after, measures } = pass.report(report, now).await?;
@@ -264,6 +279,13 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyEr
             let stopped_for: Option<StopCause> = stopped_for.and_then(|why| why.parse().ok());
             MachineReport::Exited { runner: runner_name, code, stopped_for }
         }
+        MachineEvent::Baked { agent, boot, why, disk_bytes } => MachineReport::Baked {
+            agent: agent.and_then(|agent| agent.parse().ok()),
+            // An unknown method is not the unit.
+            boot: boot.and_then(|boot| boot.parse().ok()).unwrap_or(BootMethod::CloudInit),
+            why,
+            disk_bytes,
+        },
         MachineEvent::BootFailed { log } => MachineReport::BootFailed { log: last(&log, MAX_LOG) },
     })
 }
@@ -297,6 +319,17 @@ fn configuration(config: &Configuration) -> Value {
         "boot_hook": config.boot_hook,
         "sudo": config.sudo,
         "agent": config.agent.as_ref().map(agent),
+    })
+}
+
+fn build_order(order: &BuildOrder) -> Value {
+    json!({
+        "version": VERSION,
+        "builder": { "script": BAKE, "boot": order.boot.as_str() },
+        "environment": order.environment,
+        "boot_hook": order.image_hook,
+        "sudo": order.sudo,
+        "agent": agent(&order.agent),
     })
 }
 
@@ -343,6 +376,7 @@ fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGate
                 ReportError::Ended => "ended",
                 ReportError::OtherRegistration => "other_registration",
                 ReportError::ForeignJob => "foreign_job",
+                ReportError::BuildsImage => "builds_image",
             };
             answer(409, &problem(code, &message, MachineAction::Shutdown))
         }

@@ -12,7 +12,7 @@ pub use self::answers::{Answer, Reply};
 pub use self::error::{AdminError, AdminErrorCode, call_failure};
 pub use self::request::{
     AppId, AuditRequest, CanaryRequest, ConnectApp, CostsRequest, CreateApp, DeleteRequest,
-    ExpectedOwner, GithubRequest, HookOrder, JobsRequest, LinesRequest, ListRequest, MAX_LIMIT,
-    MIN_REASON, PoolsRequest, Request, Rotated, SwitchRequest, To, VERSION, WaitsRequest,
-    check_reason, is_reason,
+    ExpectedOwner, GithubRequest, HookOrder, ImageOrder, ImagesRequest, JobsRequest, LinesRequest,
+    ListRequest, MAX_LIMIT, MIN_REASON, PoolsRequest, Request, Rotated, SwitchRequest, To, VERSION,
+    WaitsRequest, check_reason, is_reason,
 };

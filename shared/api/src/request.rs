@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_domain::hidden::Hidden;
-use muster_domain::ids::{Entity, JobKey, PoolName};
+use muster_domain::ids::{Entity, FamilyKey, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::text::first;
 use muster_domain::time::{Seconds, Time};
@@ -67,6 +67,8 @@ pub enum Request {
     Switch(SwitchRequest),
     /// Shows, applies or restores the set of pools.
     Pools(PoolsRequest),
+    /// Shows the machine images, or changes them.
+    Images(ImagesRequest),
     /// Shows, creates or connects the GitHub App, or manages its webhook.
     Github(GithubRequest),
     /// A summary of the stack for clients that poll. Makes no call to GitHub and reads no record
@@ -134,6 +136,7 @@ impl Request {
         match self {
             Self::Canary(_) | Self::Explain { job: Some(_), .. } => true,
             Self::Jobs(JobsRequest { adopt, .. }) => *adopt,
+            Self::Images(ImagesRequest { order, .. }) => matches!(order, Some(ImageOrder::Build)),
             _ => false,
         }
     }
@@ -202,7 +205,7 @@ impl Default for JobsRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditRequest {
-    /// Only this subject: an instance, a machine without one, `switches` or `pools`.
+    /// Only this subject: an instance, a machine without one, `switches`, `pools` or `images`.
     #[serde(default)]
     pub subject: Option<String>,
     /// Only lines at or after this time [default: seven days ago].
@@ -344,6 +347,43 @@ pub struct PoolsRequest {
     /// The operator's name as reported by the caller, for the audit trail.
     #[serde(default)]
     pub by: Option<String>,
+}
+
+/// An action on the machine images. Without `order`, shows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImagesRequest {
+    /// What to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<ImageOrder>,
+    /// Only this family. A rollback needs it if several families have an image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<FamilyKey>,
+    /// Reports what would change without changing anything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// The reason, for the audit trail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The operator's name as reported by the caller, for the audit trail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// An action on the machine images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageOrder {
+    /// Build images, and boot machines from them.
+    On,
+    /// Build none, and boot machines from the launch template's image. Existing images are kept.
+    Off,
+    /// Build an image as soon as a machine is available.
+    Build,
+    /// Go back to the previous image, or without one to the launch template's.
+    Rollback,
+    /// Delete the images. Without a family, also turns them off.
+    Delete,
 }
 
 /// An action on the App. Without any of these fields, shows it.

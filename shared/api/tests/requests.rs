@@ -25,7 +25,7 @@ fn every_sample_request_is_read() {
             read_so_far += 1;
         }
     }
-    assert_eq!(read_so_far, 27);
+    assert_eq!(read_so_far, 28);
 }
 
 #[test]

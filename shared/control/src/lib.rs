@@ -8,6 +8,8 @@ pub mod app_owner;
 pub mod app_watch;
 pub mod context;
 pub(crate) mod health;
+mod image_record;
+pub mod images;
 pub mod jobs;
 pub mod launches;
 pub mod metrics;

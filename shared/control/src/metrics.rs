@@ -128,6 +128,8 @@ pub enum Metric {
     JobsInterrupted,
     /// Machines that were launched for a job and never ran one.
     MachinesInVain,
+    /// Builds of machine images that failed in a row, for the family with the most.
+    ImageBuildsFailed,
     /// The lowest number of API calls left this hour that GitHub has reported.
     GitHubCallsLeft,
 }
@@ -217,6 +219,7 @@ impl Metric {
             | Self::WebhooksUnreadable
             | Self::JobWaitSeconds
             | Self::DollarsAnHour
+            | Self::ImageBuildsFailed
             | Self::MachinesInVain => true,
             Self::LaunchThrottled
             | Self::LaunchNoCapacity

@@ -9,7 +9,10 @@ use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::causes::with_causes;
 use muster_domain::ids::RunnerId;
-use muster_domain::instance::{AfterEnd, Ages, Exit, Instance, ReportError, RunnerState, Start};
+use muster_domain::image;
+use muster_domain::instance::{
+    AfterEnd, Ages, Baked, BootMethod, Exit, Instance, ReportError, RunnerState, Start,
+};
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::Pool;
 use muster_domain::stored::{Change, Stored};
@@ -40,6 +43,29 @@ pub struct Configuration {
     pub sudo: bool,
     /// The agent to install before the runner starts, if the machine's own must not be used.
     pub agent: Option<AgentOffer>,
+}
+
+/// What a builder of a machine image does instead of running jobs. It contains no credential: a builder never gets a
+/// runner configuration.
+pub struct BuildOrder {
+    /// How machines of the image boot.
+    pub boot: BootMethod,
+    /// The agent to install.
+    pub agent: AgentOffer,
+    /// The pool's environment variables.
+    pub environment: std::collections::BTreeMap<String, String>,
+    /// The pool's shell script for images.
+    pub image_hook: Option<String>,
+    /// Whether the runner's user can become root.
+    pub sudo: bool,
+}
+
+/// The answer to a machine's first request.
+pub enum Handout {
+    /// The configuration of a runner.
+    Runner(Box<Configuration>),
+    /// The machine builds an image.
+    Builder(Box<BuildOrder>),
 }
 
 /// The result of a report.
@@ -101,8 +127,8 @@ pub struct RunnerApi<'a, W: Wired> {
 }
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
-    /// Returns a new configuration. Repeatable until the agent has started, because a response may
-    /// be lost; an earlier call's registration is removed. `agent` is the machine's agent, if it
+    /// Returns a new configuration, or a builder's order. Repeatable until the agent has started, because a response
+    /// may be lost; an earlier call's registration is removed. `agent` is the machine's agent, if it
     /// can use a different one; `ages` are the times of the boot so far.
     ///
     /// # Errors
@@ -112,16 +138,23 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         agent: Option<AgentReport>,
         ages: Ages,
         now: Time,
-    ) -> Result<Configuration, RunnerApiError> {
+    ) -> Result<Handout, RunnerApiError> {
         self.require_pools()?;
         let CountedCall { instance, earlier, known } = self.ask(ages, now).await?;
+        if let Some(boot) = instance.builds() {
+            return self.build_order(&instance, boot, agent, known.as_ref(), now).await;
+        }
         let registrar = registrar(&instance);
         let Some(pool) = self.context.settings.pool(&instance.pool) else {
             self.remove_earlier(&registrar, &instance, earlier).await;
             return Err(ReportError::Draining.into());
         };
         let name = instance.runner_name();
-        let labels: Vec<String> = pool.labels.carried().iter().map(str::to_owned).collect();
+        let labels: Vec<String> = match instance.build {
+            // GitHub gives it no job: none asks for this label.
+            Some(_) => vec![trial_label(&instance)],
+            None => pool.labels.carried().iter().map(str::to_owned).collect(),
+        };
         let answer =
             self.context.github.configure(&registrar, &name, &labels, pool.runner_group_id);
         // Concurrent: no call needs another's answer, and each registration has its own name.
@@ -166,14 +199,49 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         if stored.mark().is_some() {
             return Err(ReportError::Draining.into());
         }
-        Ok(Configuration {
+        Ok(Handout::Runner(Box::new(Configuration {
             runner_name: name,
             encoded: config.encoded,
             environment: pool.environment.clone(),
-            boot_hook: pool.boot_hook.clone(),
+            boot_hook: boot_hook(pool, &stored),
             sudo: pool.sudo,
             agent: offer.map(|offer| agents::from_mirror(offer, pool)),
-        })
+        })))
+    }
+
+    /// Returns a builder's order, with the newest agent.
+    async fn build_order(
+        &self,
+        instance: &Stored<Instance>,
+        boot: BootMethod,
+        agent: Option<AgentReport>,
+        known: Option<&Stored<Cooldowns>>,
+        now: Time,
+    ) -> Result<Handout, RunnerApiError> {
+        let Some(pool) = self.context.settings.pool(&instance.pool) else {
+            return Err(ReportError::Draining.into());
+        };
+        let none = Cooldowns::default();
+        let record = known.map_or(&none, Stored::record);
+        // The image's own agent does not matter: an image always gets the newest.
+        let report = agent.map(|report| AgentReport { version: None, ..report });
+        let told = match image::home(pool) {
+            Some(_) => self.told_of_agents(&registrar(instance), report).await,
+            None => None,
+        };
+        let listed = told.as_ref().and_then(|told| told.offer(&record.agents, now).0);
+        let last = || {
+            let newest = record.agents.newest_for(report?.arch, None);
+            newest.cloned().map(AgentOffer::Download)
+        };
+        let agent = listed.or_else(last).unwrap_or(AgentOffer::Newest);
+        Ok(Handout::Builder(Box::new(BuildOrder {
+            boot,
+            agent: agents::from_mirror(agent, pool),
+            environment: pool.environment.clone(),
+            image_hook: pool.image_hook.clone(),
+            sudo: pool.sudo,
+        })))
     }
 
     /// Handles a report.
@@ -281,7 +349,11 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 let hindrance = Hindrance::Overtaken;
                 return Err(RunnerApiError::Later { after: Seconds(2), hindrance, why });
             }
-            earlier = next.ask_configuration(now)?;
+            if next.builds().is_some() {
+                next.ask_script(now)?;
+            } else {
+                earlier = next.ask_configuration(now)?;
+            }
             next.came_up(ages, now);
             Ok(())
         });
@@ -380,6 +452,22 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
     }
 }
 
+/// Returns the only label of a trial's runner.
+fn trial_label(instance: &Instance) -> String {
+    format!("muster-trial-{}", instance.name)
+}
+
+/// Returns the script to run before the agent starts. A machine without an image of its family runs the image hook
+/// first, so that its jobs find the same programs; each hook has its own shell.
+fn boot_hook(pool: &Pool, instance: &Instance) -> Option<String> {
+    let image_hook = pool.image_hook.as_ref().filter(|_| instance.image.is_none());
+    match (image_hook, &pool.boot_hook) {
+        (Some(first), Some(then)) => Some(format!("(\n{first}\n)\n{then}")),
+        (Some(only), None) | (None, Some(only)) => Some(only.clone()),
+        (None, None) => None,
+    }
+}
+
 /// Returns the audit line about a job that the pool does not serve.
 fn refused_job(before: &Instance, next: &Instance) -> Option<Audit> {
     let exit = next.runner.exit.as_ref().filter(|_| before.runner.exit.is_none())?;
@@ -418,6 +506,9 @@ fn take(
                 None => next.runner_ended(Some(*code), None, now, timings),
             }
             Ok(())
+        }
+        MachineReport::Baked { agent, boot, why, disk_bytes } => {
+            Ok(next.disk_is_ready(Baked::new(now, *agent, *boot, why.as_deref(), *disk_bytes))?)
         }
         MachineReport::BootFailed { log } => {
             next.runner_ended(None, Some(log.clone()), now, timings);

@@ -1,5 +1,5 @@
 //! The minute's tick: the sweep, and the tasks that follow it side by side: lost jobs, the orphan ledger, the App,
-//! prices, daily roll-ups and notices. Each task has the same time limit, and a task that fails or takes too long does
+//! images, prices, daily roll-ups and notices. Each task has the same time limit, and a task that fails or takes too long does
 //! not keep the others from running.
 
 use std::cell::RefCell;
@@ -16,11 +16,12 @@ use crate::Settings;
 use crate::app_owner::AppOwner;
 use crate::app_watch::AppWatch;
 use crate::context::{Context, Ports};
+use crate::images::{ImageBuilds, ImagesReport};
 use crate::jobs::recover::{Recover, RecoveryReport};
 use crate::launches::pass::last_call;
 use crate::metrics::Measure;
 use crate::notifier::Notifier;
-use crate::ports::{Compute, Directory, PriceList, Receiver};
+use crate::ports::{Compute, Directory, ImageStore, PriceList, Receiver};
 use crate::reaps::orphans::{Ledger, LedgerReport};
 use crate::reaps::sweep::{Sweep, SweepReport};
 use crate::sums::{PriceWatch, RollUp};
@@ -59,6 +60,8 @@ pub struct TickReport {
     pub recovery: RecoveryReport,
     /// Of the orphan ledger.
     pub ledger: LedgerReport,
+    /// Of the images.
+    pub images: ImagesReport,
     /// Problems of the other tasks; no alarm covers them.
     pub problems: Vec<String>,
 }
@@ -67,9 +70,9 @@ impl TickReport {
     /// Returns the answer to the invocation.
     #[must_use]
     pub fn response(&self) -> Value {
-        let Self { sweep, recovery, ledger, problems } = self;
-        let problems =
-            [sweep.problems.as_slice(), &recovery.problems, &ledger.problems, problems].concat();
+        let Self { sweep, recovery, ledger, images, problems } = self;
+        let (swept, recovered, ended) = (&sweep.problems, &recovery.problems, &ledger.problems);
+        let problems = [swept.as_slice(), recovered, ended, &images.problems, problems].concat();
         json!({ "sent": sweep.sent, "woken": sweep.woken, "orphans": sweep.orphans,
             "redelivered": recovery.redelivered, "asked": recovery.asked, "problems": problems })
     }
@@ -77,13 +80,13 @@ impl TickReport {
     /// Returns the metrics.
     #[must_use]
     pub fn measures(&self, settings: &Settings) -> Vec<Measure> {
-        [self.sweep.measures(settings), self.recovery.measures()].concat()
+        [self.sweep.measures(settings), self.recovery.measures(), self.images.measures()].concat()
     }
 }
 
 impl<P, R, L, C> Tick<'_, P, R, L, C>
 where
-    P: Ports<Github: Directory, Compute: Compute + PriceList>,
+    P: Ports<Github: Directory, Compute: Compute + PriceList + ImageStore>,
     R: Receiver,
     L: TimeLimit,
     C: Fn() -> Time,
@@ -110,14 +113,16 @@ where
         let recover = Recover { context, clock, until, report: &recovery };
         let (ledger, owner) = (Ledger { context }, AppOwner { context });
         // Side by side, so that no task waits for a different task's service.
-        let (recovered, ended, owned, mut problems, unsent) = join5(
+        let images = ImageBuilds { context };
+        let built = limit.within(left, images.run(clock()));
+        let others = join5(
             limit.within(left, recover.run(&silent, &sweep.troubles)),
             limit.within(left, ledger.work(orphans, until, clock)),
             limit.within(left, owner.look(sweep.is_owner_doubted)),
             self.sums(&kinds, left),
             limit.within(left, self.notify()),
-        )
-        .await;
+        );
+        let (built, (recovered, ended, owned, mut problems, unsent)) = join(built, others).await;
         // If GitHub is too slow, the next sweep tries again.
         if let Some(Err(error)) = owned {
             tracing::error!(error = with_causes(&error), "failed to record the App's owner");
@@ -130,6 +135,13 @@ where
         let late = "EC2 takes too long; the next sweep continues with the orphans";
         let late = || LedgerReport { problems: vec![late.to_owned()], ..LedgerReport::default() };
         let ledger = ended.unwrap_or_else(late);
+        let late = || ImagesReport {
+            problems: vec![
+                "EC2 takes too long; the next sweep continues with the images".to_owned(),
+            ],
+            ..ImagesReport::default()
+        };
+        let images = built.unwrap_or_else(late);
         // A silent receiver delays no other work.
         problems.extend(unsent.flatten());
         if (&recovery, &ledger) != (&RecoveryReport::default(), &LedgerReport::default()) {
@@ -139,7 +151,7 @@ where
                 "queried GitHub for lost jobs and processed the orphan ledger"
             );
         }
-        TickReport { sweep, recovery, ledger, problems }
+        TickReport { sweep, recovery, ledger, images, problems }
     }
 
     /// Updates prices and rolls up days of usage. Returns the problems.

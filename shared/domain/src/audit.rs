@@ -32,6 +32,9 @@ pub enum AuditKind {
     AppChanged,
     /// An operator launched a machine that no job needs, to test whether one comes up.
     CanaryOrdered,
+    /// An operator turned images on or off, or ordered a build, a rollback or a delete; or Muster started or ended a
+    /// build, or went back to an earlier image.
+    ImagesChanged,
 }
 
 /// An audit entry.
@@ -41,7 +44,7 @@ pub struct Audit {
     pub at: Time,
     /// What happened.
     pub kind: AuditKind,
-    /// The instance, the machine if there is no instance, the switches, the pools, or the App.
+    /// The instance, the machine if there is no instance, the switches, the pools, the App, or the images.
     pub subject: String,
     /// The operator, as the caller reported, or `muster` itself.
     pub by: String,

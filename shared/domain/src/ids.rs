@@ -124,6 +124,14 @@ text_id!(
 );
 
 text_id!(
+    /// The key of an image family: the processor, and a hash if its pools have their own base image or image hook
+    /// (`x64`, `arm64-1a2b3c4d`).
+    FamilyKey,
+    "an image family (like x64 or arm64-1a2b3c4d; see `muster image`)",
+    |text| is_plain(text, 40)
+);
+
+text_id!(
     /// The owner of runner registrations: `org`, `owner/repo` or `enterprises/name`.
     Entity,
     "an entity (an organization, owner/repository, or enterprises/name)",

@@ -20,6 +20,7 @@ pub mod explain;
 pub mod hash;
 pub mod hidden;
 pub mod ids;
+pub mod image;
 pub mod inquiry;
 pub mod instance;
 pub mod job;

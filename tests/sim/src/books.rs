@@ -5,6 +5,8 @@
 //!   that failed was repeated;
 //! - EC2: every machine of ours has ended, but those that a min idle keeps; and so has every row
 //!   and every entry of the ledger;
+//! - EC2's images: a build has ended, each family has an image or a reason to wait, and every image and every snapshot
+//!   stands in the record;
 //! - the record of usage: each machine that has ended has a line;
 //! - the audit trail: a row has an order if, and only if, there is a line about it.
 //!
@@ -13,11 +15,13 @@
 use std::collections::BTreeSet;
 
 use muster_domain::audit::AuditKind;
-use muster_domain::ids::instance_of_runner;
+use muster_domain::ids::{ImageId, instance_of_runner};
+use muster_domain::image::{self, Family, Images};
 use muster_domain::instance::{Instance, RunnerState, State};
 use muster_domain::job::Job;
+use muster_domain::pool::Pool;
 
-use crate::agenda::MINUTE;
+use crate::agenda::{HOUR, MINUTE};
 use crate::ec2::Machine;
 use crate::github::Status;
 use crate::world::World;
@@ -32,6 +36,7 @@ impl World {
                 && self.github.in_flight == 0
                 && self.undelivered().is_none()
                 && !self.tables.has_inquiries()
+                && self.unsettled_images().is_none()
                 && !self.github.queued().any(|job| self.is_ours(job))
                 // GitHub gives up a lost runner after some minutes.
                 && !self.github.known().any(|(_, job)| job.status == Status::InProgress))
@@ -89,6 +94,7 @@ impl World {
         }
         self.close_githubs_book();
         self.close_ec2s_book();
+        self.close_the_images();
         self.close_the_usage();
         self.close_the_audit();
     }
@@ -163,6 +169,66 @@ impl World {
         let orphan = self.tables.orphans.values().find(|orphan| orphan.launch.is_some());
         if let Some(machine) = orphan.map(|orphan| orphan.machine.clone()) {
             self.broken("I2", || format!("{machine} is still in the ledger"));
+        }
+    }
+
+    /// What keeps the images from rest, if anything does.
+    fn unsettled_images(&self) -> Option<String> {
+        let images = self.tables.images.as_deref()?;
+        if let Some((key, build)) = images.build() {
+            return Some(format!("{key} is still being built: {}", build.waits_for()));
+        }
+        let pools: Vec<Pool> = self.checker.pools.clone();
+        let now = self.time();
+        let none = Family::default();
+        let due = image::families(&pools).into_iter().find(|(key, _)| {
+            let family = images.families.get(key).unwrap_or(&none);
+            let waits = family.not_before.is_some_and(|at| now < at) || family.blocked.is_some();
+            images.on && !waits && (family.ordered_by.is_some() || family.current.is_none())
+        });
+        due.map(|(key, _)| format!("{key} has no image, and nothing that it waits for"))
+    }
+
+    /// I15, in the long run.
+    fn close_the_images(&mut self) {
+        let mut wrong = self.unsettled_images();
+        let none = Images::default();
+        let images = self.tables.images.as_deref().unwrap_or(&none);
+        let known = |id: &str| {
+            let id: Option<ImageId> = id.parse().ok();
+            id.is_some_and(|id| images.uses(&id) || images.unused.contains_key(&id))
+        };
+        let young = self.now - 4 * HOUR;
+        for image in self.ec2.images().filter(|image| !known(&image.id) && image.created_at < young)
+        {
+            wrong = Some(format!("image {} stands in no record", image.id));
+        }
+        for snapshot in self.ec2.snapshots().filter(|one| one.created_at < young) {
+            let listed =
+                images.unused.values().any(|unused| unused.snapshots.contains(&snapshot.id));
+            let belongs = self.ec2.images().any(|image| image.id == snapshot.image);
+            if !listed && !belongs && !known(&snapshot.image) {
+                wrong = Some(format!("snapshot {} of {} is left", snapshot.id, snapshot.image));
+            }
+        }
+        for (image, machine) in self.ec2.images_made() {
+            let row = self.owner(&machine.id);
+            if row.is_some_and(|row| {
+                row.builds().is_none() || row.runner.n > 0 || row.runner.has_taken_job()
+            }) {
+                wrong = Some(format!(
+                    "image {} was made of {}, which is no builder",
+                    image.id, machine.id
+                ));
+            }
+        }
+        let made = self.ec2.images_made().count() as u64;
+        let current =
+            images.families.values().filter(|family| family.current.is_some()).count() as u64;
+        self.tally.images_made += made;
+        self.tally.images_current += current;
+        if let Some(wrong) = wrong {
+            self.broken("I15", || wrong);
         }
     }
 

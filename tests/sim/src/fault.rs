@@ -233,6 +233,10 @@ faults! {
     ImageSlow = "image_slow",
     /// An image fails once it has been pending.
     ImageFails = "image_fails",
+    /// Machines of an image do not boot.
+    ImageBroken = "image_broken",
+    /// A builder's script fails.
+    BuilderFails = "builder_fails",
     /// EC2 does not list a new image yet.
     ImageHidden = "image_hidden",
     /// `DeregisterImage` failed.

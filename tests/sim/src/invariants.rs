@@ -1,4 +1,4 @@
-//! I2–I5 and I7–I14 of the design, asked at the very step that could break them. Elsewhere stand:
+//! I2–I5, I7–I14 and I15 (no machine of an image's build runs a job) of the design, asked at the very step that could break them. Elsewhere stand:
 //! - I1, with the kill gate, the order of the way out, and I9 and I14 where a job begins or is
 //!   killed: `kills.rs`, at the step;
 //! - I6, that a forced row ends: `forced.rs`, with every minute of the schedule. Here only that no
@@ -168,6 +168,12 @@ impl World {
         }
         if next.state().is_live() && next.due_at().is_none() {
             self.broken("I11", || format!("{name} is {} without a due time", next.state()));
+        }
+        if next.builds().is_some() && next.runner.n > 0 {
+            self.broken("I15", || format!("{name} builds an image, and got a configuration"));
+        }
+        if next.build.is_some() && next.runner.has_taken_job() {
+            self.broken("I15", || format!("{name} builds or tries an image, and ran a job"));
         }
         let Some(before) = before else { return };
         if before.state() != next.state() {

@@ -16,11 +16,11 @@ use muster_control::metrics::Measure;
 use muster_control::notices::Message;
 use muster_control::ports::{self, Compute, Github, Queue, Receiver, Unavailable};
 use muster_control::reaps::batch::{self, Batch};
-use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
+use muster_control::runner_api::{Handout, MachineReport, RunnerApi, RunnerApiError, look};
 use muster_control::settings_cache::SettingsCache;
 use muster_control::tick::{Tick, TickReport, TimeLimit};
 use muster_domain::agent::{AgentOffer, AgentReport};
-use muster_domain::instance::{AfterEnd, Ages, ReportError};
+use muster_domain::instance::{AfterEnd, Ages, BootMethod, ReportError};
 use muster_domain::message::JobsMessage;
 use muster_domain::time::{Seconds, Time};
 use serde_json::Value;
@@ -97,6 +97,8 @@ pub enum Ask {
 pub enum Reply {
     /// The configuration: the runner's name, the registration's number, and the agent to take.
     Configuration(String, u64, Option<AgentOffer>),
+    /// Build an image with this agent.
+    Build(BootMethod, AgentOffer),
     /// Noted.
     Noted,
     /// Noted: ask again after this time what comes after the end.
@@ -352,12 +354,16 @@ async fn runner_api(door: &Door, number: u32, github: &impl Github) {
             let context = Context::new(door, door, &(), github, &settings);
             let pass = RunnerApi { context, owner, role: None };
             match &*ask {
-                Ask::Configuration(agent) => {
-                    pass.configure(*agent, Ages::default(), now).await.map(|config| {
-                        let number = config.encoded.parse().unwrap_or_default();
-                        Reply::Configuration(config.runner_name, number, config.agent)
-                    })
-                }
+                Ask::Configuration(agent) => pass
+                    .configure(*agent, Ages::default(), now)
+                    .await
+                    .map(|handout| match handout {
+                        Handout::Runner(config) => {
+                            let number = config.encoded.parse().unwrap_or_default();
+                            Reply::Configuration(config.runner_name, number, config.agent)
+                        }
+                        Handout::Builder(order) => Reply::Build(order.boot, order.agent),
+                    }),
                 Ask::Report(report) => {
                     pass.report(report, now).await.map(|done| match done.after {
                         AfterEnd::ShutsDown => Reply::Noted,

@@ -42,7 +42,9 @@ impl World {
         let is_old = pool.is_some_and(|pool| {
             self.time() + Seconds(8) >= row.launched_at() + pool.max_lifetime_seconds
         });
-        let refuses = row.order().is_some() || mark.reason == DeleteReason::SpotNotice;
+        // The hook of a machine that tries an image refuses every job.
+        let refuses =
+            row.order().is_some() || mark.reason == DeleteReason::SpotNotice || row.build.is_some();
         let is_shut = refuses && row.runner.started.is_none();
         let gated = self.github.truth.session(id).is_some()
             && !is_shut

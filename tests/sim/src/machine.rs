@@ -9,9 +9,9 @@ use std::task::{Context, Poll};
 use muster_control::runner_api::MachineReport;
 use muster_domain::agent::{AgentOffer, AgentReport, AgentVersion, TOO_OLD};
 use muster_domain::ec2::Arch;
-use muster_domain::instance::{StartReport, StopCause};
+use muster_domain::instance::{BootMethod, StartReport, StopCause};
 
-use crate::agenda::{Event, MINUTE, Millis, SECOND};
+use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::ec2::{End, ImageAgent};
 use crate::executor::{Pause, Sim};
 use crate::fault::Fault;
@@ -38,6 +38,8 @@ const POLL: Millis = 5 * SECOND;
 const STOP_BEFORE: Millis = 40 * SECOND;
 /// From then on until GitHub knows: the agent ends the job's step first.
 const STOP_TAKES: Millis = 5 * SECOND;
+/// How long a builder waits for its end, at most: its lifetime.
+const BUILDER_WAITS: Millis = 6 * HOUR;
 /// How often `infra/machine/machine.py` sends each other report.
 const fn tries(report: &MachineReport) -> u32 {
     match report {
@@ -45,6 +47,7 @@ const fn tries(report: &MachineReport) -> u32 {
         MachineReport::RunnerStarted { .. } => 3,
         MachineReport::JobStarted { .. } => u32::MAX,
         MachineReport::Exited { .. } | MachineReport::BootFailed { .. } => 5,
+        MachineReport::Baked { .. } => 20,
     }
 }
 
@@ -116,6 +119,12 @@ enum Work {
     Interrupted,
 }
 
+/// What a machine is handed for its first request.
+enum Handed {
+    Runner(String, u64, Option<AgentOffer>),
+    Builder(BootMethod, AgentOffer),
+}
+
 /// How a job's steps end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Steps {
@@ -164,7 +173,11 @@ impl Script {
             return;
         }
         let asked = self.now();
-        let Some((name, runner, offer)) = self.register().await else { return };
+        let (name, runner, offer) = match self.register().await {
+            Some(Handed::Runner(name, runner, offer)) => (name, runner, offer),
+            Some(Handed::Builder(boot, agent)) => return self.build(boot, &agent).await,
+            None => return,
+        };
         let listens = self.sim.world.borrow().listens_at(self.machine, asked);
         if let Some(at) = listens {
             self.pause((at - self.now()).max(0)).await;
@@ -233,14 +246,15 @@ impl Script {
     }
 
     /// Asks for a configuration until there is one.
-    async fn register(&self) -> Option<(String, u64, Option<AgentOffer>)> {
+    async fn register(&self) -> Option<Handed> {
         let until = self.now() + REGISTER_LIMIT;
         let mut attempt = 0;
         while self.now() < until {
             let wait = match self.ask(Ask::Configuration(self.agent_report())).await {
                 Some(Reply::Configuration(name, runner, agent)) => {
-                    return Some((name, runner, agent));
+                    return Some(Handed::Runner(name, runner, agent));
                 }
+                Some(Reply::Build(boot, agent)) => return Some(Handed::Builder(boot, agent)),
                 // Unwanted: it goes without another word.
                 Some(Reply::Refused(_)) => return None,
                 Some(Reply::Later(after)) => i64::from(after.0) * SECOND,
@@ -256,6 +270,24 @@ impl Script {
         }
         self.report(MachineReport::BootFailed { log: "no configuration".to_owned() }).await;
         None
+    }
+
+    /// Installs everything, tells that its disk is ready, and waits for its end.
+    async fn build(&self, boot: BootMethod, agent: &AgentOffer) {
+        let takes = self.sim.world.borrow_mut().between(MINUTE, 5 * MINUTE);
+        self.pause(takes).await;
+        if self.sim.world.borrow_mut().strikes(Fault::BuilderFails) {
+            self.report(MachineReport::BootFailed { log: "the image hook failed".to_owned() })
+                .await;
+            return;
+        }
+        let agent = match agent {
+            AgentOffer::Download(download) => Some(download.version),
+            AgentOffer::Newest => None,
+        };
+        self.report(MachineReport::Baked { agent, boot, why: None, disk_bytes: 3_000_000_000 })
+            .await;
+        self.pause(BUILDER_WAITS).await;
     }
 
     /// The agent's one job, hooks and all. Returns why the supervisor stopped the agent, if it did.

@@ -58,6 +58,7 @@ impl<B: Fn(&Plan) -> Option<Millis>> Shrinker<B> {
         let mut shorter = false;
         shorter |= self.drop_each(|plan| &mut plan.orders);
         shorter |= self.drop_each(|plan| &mut plan.flips);
+        shorter |= self.drop_each(|plan| &mut plan.images);
         shorter |= self.drop_each(|plan| &mut plan.windows);
         shorter |= self.drop_each(|plan| &mut plan.jobs);
         shorter |= self.drop_each(|plan| &mut plan.weathers);
@@ -143,6 +144,9 @@ impl Plan {
         }
         for (when, order) in &self.orders {
             lines.push((*when, format!("{order:?}")));
+        }
+        for (when, order) in &self.images {
+            lines.push((*when, format!("images: {order}")));
         }
         for (when, flip) in &self.flips {
             lines.push((*when, format!("{flip:?}")));

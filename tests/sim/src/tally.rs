@@ -100,6 +100,10 @@ tally! {
     orders,
     /// Rows given up by force.
     given_up,
+    /// Images that EC2 made of builders.
+    images_made,
+    /// Families of pools with an image of their own at the end.
+    images_current,
     /// Messages that ended in a dead-letter queue.
     dead_letters,
 }

@@ -461,7 +461,8 @@ impl World {
         let is_quiet = self.tables.is_quiet()
             && self.ec2.live() == 0
             && !self.tables.index.unmatched.values().any(is_served);
-        let is_quiet = is_quiet && !wants_idle && self.undelivered().is_none();
+        let is_quiet =
+            is_quiet && !wants_idle && self.undelivered().is_none() && self.tables.images.is_none();
         if is_quiet && !self.has_unannounced() {
             return;
         }

@@ -55,3 +55,29 @@ fn without_faults_every_job_is_served_and_nothing_is_left_behind() {
     let off = tally.told.abs_diff(tally.spent);
     assert!(off * 100 < tally.spent, "usage tells {}, the bill {}", tally.told, tally.spent);
 }
+
+/// Images are built, tried, rolled back and deleted under any fault at any step. Each family ends with one current image
+/// or with a reason to wait, no image or snapshot is left, and no builder was configured (I15).
+#[test]
+fn days_with_images_end_with_one_image_and_nothing_left() {
+    let with_images = |seed| {
+        let plan = Plan::of(seed);
+        if plan.images.is_empty() { plan.with_images() } else { plan }
+    };
+    let (totals, failed) = run_many(0..150, threads(), false, with_images, |_| ());
+    assert!(failed.is_empty(), "{:?}", failed.first());
+    assert!(totals.tally.images_made > 150, "{} images", totals.tally.images_made);
+    let of_images = [
+        Fault::ImageAnswerLost,
+        Fault::ImageTimedOut,
+        Fault::ImageDenied,
+        Fault::ImageSlow,
+        Fault::ImageFails,
+        Fault::ImageBroken,
+        Fault::ImageHidden,
+        Fault::BuilderFails,
+    ];
+    for fault in of_images {
+        assert!(totals.counts.of(fault) > 0, "{fault:?} never struck");
+    }
+}

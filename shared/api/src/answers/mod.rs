@@ -3,6 +3,7 @@
 mod audit;
 mod finding;
 mod github;
+mod images;
 mod listings;
 mod orders;
 mod phases;
@@ -18,6 +19,7 @@ pub use self::github::{
     RepositoryList, ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation,
     ShownRepository, TestedDelivery, TestedHook,
 };
+pub use self::images::{FamilyStatus, ImageBuildStatus, ImageStatus, ImagesStatus};
 pub use self::listings::{
     AdoptedJobs, ExplainedInstance, ExplainedJob, InstanceList, InstanceSummary, JobList, More,
     RanJob, ShownInstance, ShownRunner, UnservedJob, WaitingJob,
@@ -66,6 +68,8 @@ pub enum Answer {
     Audit(AuditList),
     /// To `switch`.
     Switch(SwitchedNow),
+    /// To `images`, orders and dry runs included.
+    Images(Box<ImagesStatus>),
     /// To `github`.
     Github(Box<ShownGithub>),
     /// To `github` that tests the webhook.

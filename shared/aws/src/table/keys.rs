@@ -52,6 +52,9 @@ pub(crate) const SWITCHES: &str = "switches";
 /// The key of the record of EC2's refusals.
 pub(crate) const COOLDOWNS: &str = "cooldowns";
 
+/// The key of the record of machine images.
+pub(crate) const IMAGES: &str = "images";
+
 /// The key of the record of repositories to query.
 pub(crate) const INQUIRIES: &str = "inquiries";
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use muster_control::ports::{LaunchConditions, Launches, ReadError};
-use muster_domain::causes::Cause;
+use muster_domain::causes::{Cause, with_causes};
 use muster_domain::ids::{LaunchId, PoolName};
+use muster_domain::image::Images;
 use muster_domain::launch::Launch;
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::capacity::Capacity;
@@ -42,12 +43,14 @@ impl Launches for DynamoTable {
 
     async fn launch_conditions(&self, pool: &PoolName) -> Result<LaunchConditions, ReadError> {
         let (own, stack) = (keys::pool(pool), keys::limit(&Scope::Stack));
-        let keys = vec![own, stack.clone(), keys::SWITCHES.to_owned(), keys::COOLDOWNS.to_owned()];
+        let keys = [keys::SWITCHES, keys::COOLDOWNS, keys::IMAGES].map(str::to_owned);
+        let keys = [vec![own, stack.clone()], keys.into()].concat();
         let mut conditions = LaunchConditions::default();
         for (key, item) in self.reader().keyed(TableKind::Control, keys).await? {
             match key.as_str() {
                 keys::SWITCHES => conditions.switches = Some(row::read(item)?),
                 keys::COOLDOWNS => conditions.cooldowns = Some(row::read(item)?),
+                keys::IMAGES => conditions.images = readable(row::read(item)),
                 limit if limit == stack => conditions.counted = count(key, &item)?,
                 _ => conditions.capacity = Some(row::read(item)?),
             }
@@ -58,6 +61,16 @@ impl Launches for DynamoTable {
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError> {
         self.reader().record(keys::COOLDOWNS.to_owned()).await
     }
+
+    async fn images(&self) -> Result<Option<Stored<Images>>, ReadError> {
+        self.reader().record(keys::IMAGES.to_owned()).await
+    }
+}
+
+/// Leaves out a record of images that cannot be read: machines then boot the launch template's image, and no job waits.
+fn readable(read: Result<Stored<Images>, ReadError>) -> Option<Stored<Images>> {
+    read.inspect_err(|error| tracing::error!(error = with_causes(error), "launched without images"))
+        .ok()
 }
 
 /// Returns the count in a limit's item.

@@ -8,6 +8,7 @@ use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
 use muster_domain::causes::Cause;
 use muster_domain::hash::fnv1a;
+use muster_domain::image::Images;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::{APPROVAL_EXPIRY, Job, JobStatus};
@@ -390,6 +391,18 @@ impl TableRecord for Cooldowns {
 
     fn key(&self) -> String {
         keys::COOLDOWNS.to_owned()
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        Vec::new()
+    }
+}
+
+impl TableRecord for Images {
+    const PLACE: TableKind = TableKind::Control;
+
+    fn key(&self) -> String {
+        keys::IMAGES.to_owned()
     }
 
     fn marks(&self, _: &Timings) -> Marks {

@@ -3,26 +3,19 @@
 use muster_api::answers::{Answer, OrderedCanary};
 use muster_api::{AdminError, AdminErrorCode, CanaryRequest};
 use muster_domain::audit::{Audit, AuditKind};
-use muster_domain::causes::with_causes;
 use muster_domain::hash::fnv1a;
 use muster_domain::ids::{Entity, PoolName};
-use muster_domain::instance::Instance;
-use muster_domain::launch::plan::{self, PlannedLaunch, View};
+use muster_domain::image::ImageChoice;
+use muster_domain::launch::plan::PlannedLaunch;
 use muster_domain::launch::verdict::Block;
-use muster_domain::message::WakePool;
 use muster_domain::pool::Pool;
-use muster_domain::pool::capacity::Capacity;
-use muster_domain::stored::{Change, Stored};
-use muster_domain::time::{Seconds, Time};
+use muster_domain::time::Time;
 
 use super::Admin;
 use crate::context::{Context, Ports};
-use crate::ports::{Directory, Queue as _, Write};
+use crate::launches::single::{self, NotPlanned, SingleLaunch};
+use crate::ports::{Directory, LaunchConditions, Write};
 use crate::writes;
-
-/// When the pool is woken a second time: the index of open launches may not show this one yet when
-/// the first wake-up arrives.
-const AGAIN: Seconds = Seconds(5);
 
 impl<P: Ports<Github: Directory>> Admin<'_, P> {
     /// Plans a launch of one machine and commits it. The pool's next pass finds the open launch and
@@ -44,7 +37,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         .await?;
         if !request.dry_run {
             tracing::warn!(pool.name = %pool.name, launch.id = %planned.launch.id, by, "operator ordered a canary");
-            self.wake_for_canary(pool).await;
+            single::wake(self.context, pool).await;
         }
         let timings = self.context.settings.timings_of(&pool.name);
         Ok(Answer::Canary(Box::new(OrderedCanary {
@@ -66,73 +59,33 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         round: u64,
         now: Time,
     ) -> Result<PlannedLaunch, AdminError> {
-        let Context { settings, .. } = self.context;
-        let (read, conditions, _) = self.looked(pool, now).await?;
-        let view = View {
-            stack: &settings.stack,
-            pool,
-            conditions,
-            demand: Vec::new(),
-            supply: Vec::new(),
-            retries: Vec::new(),
-            seed: fnv1a(format!("{by} {now} {round}").as_bytes()),
-            now,
-            timings: &settings.timings,
+        let Context { settings, table, .. } = self.context;
+        let seed = fnv1a(format!("{by} {now} {round}").as_bytes());
+        // The image that most machines of the pool boot; a canary does not count while it is on probation.
+        let image = |read: &LaunchConditions| ImageChoice {
+            image: read.images.as_ref().and_then(|images| images.choice(pool).image),
+            ..ImageChoice::default()
         };
-        let mut planned = plan::canary(view)
-            .map_err(|block| held(&block))?
-            .ok_or_else(|| refused(format!("the name of pool {} makes no launch", pool.name)))?;
-        for one in &mut planned.idle {
+        let mut single = SingleLaunch::plan(table, settings, pool, image, seed, now)
+            .await
+            .map_err(|error| not_planned(error, pool))?;
+        let mut audit = Vec::new();
+        for one in &mut single.planned.idle {
             one.tell(now, format!("a canary, ordered by {by}"));
+            let why =
+                format!("a machine of pool {} for {} that no job needs", one.pool, one.entity);
+            audit.push(Write::Audit(Audit::new(
+                &one.name,
+                AuditKind::CanaryOrdered,
+                by,
+                &why,
+                now,
+            )));
         }
         if !dry_run {
-            self.commit(self.canary_writes(&planned, read.capacity.as_ref(), by, now)).await?;
+            self.commit(single.writes(settings).into_iter().chain(audit)).await?;
         }
-        Ok(planned)
-    }
-
-    /// Returns the writes of a launch pass, except its lease. The pool's counter is replaced on
-    /// condition that it is unchanged, so a concurrent launch causes a conflict and this pass
-    /// starts over.
-    fn canary_writes(
-        &self,
-        planned: &PlannedLaunch,
-        capacity: Option<&Stored<Capacity>>,
-        by: &str,
-        now: Time,
-    ) -> Vec<Write> {
-        let pool = &planned.launch.pool;
-        let mut counted = capacity
-            .map_or_else(|| Capacity::empty(pool.clone()), |stored| stored.record().clone());
-        counted.live += 1;
-        let mut writes = vec![
-            Change::create(planned.launch.clone()).into(),
-            Change::from_read(capacity, counted).into(),
-        ];
-        let limits = &self.context.settings.limits;
-        for Instance { name, entity, counted_in, .. } in &planned.idle {
-            writes.extend(counted_in.iter().map(|scope| Write::CountUp {
-                scope: scope.clone(),
-                count: 1,
-                max: limits.max(scope).unwrap_or(u32::MAX),
-            }));
-            let why = format!("a machine of pool {pool} for {entity} that no job needs");
-            writes.push(Write::Audit(Audit::new(name, AuditKind::CanaryOrdered, by, &why, now)));
-        }
-        writes.extend(planned.idle.iter().cloned().map(Change::create).map(Write::from));
-        writes
-    }
-
-    async fn wake_for_canary(&self, pool: &Pool) {
-        let wake = [WakePool::whole(pool.name.clone())];
-        for delay in [Seconds(0), AGAIN] {
-            if let Err(error) = self.context.queue.send_wakes(&wake, delay).await {
-                tracing::warn!(
-                    error = with_causes(&error),
-                    "failed to wake the pool; the sweep does when the canary is due"
-                );
-            }
-        }
+        Ok(single.planned)
     }
 
     /// Returns the requested pool, or the only one.
@@ -164,6 +117,14 @@ fn home(pool: &Pool, asked: Option<&Entity>) -> Result<Entity, AdminError> {
             "pool {name} registers each runner where its job comes from; name an \"entity\" for \
              this one: an organization, or owner/repo"
         ))),
+    }
+}
+
+fn not_planned(error: NotPlanned, pool: &Pool) -> AdminError {
+    match error {
+        NotPlanned::Read(error) => error.into(),
+        NotPlanned::Blocked(block) => held(&block),
+        NotPlanned::NoName => refused(format!("the name of pool {} makes no launch", pool.name)),
     }
 }
 

@@ -31,6 +31,9 @@ pub(super) fn repair(key: &str) -> &'static str {
         "switches" => {
             "rewrite it with muster resume launches or muster pause launches; earlier pauses are lost"
         }
+        "images" => {
+            "rewrite it with muster image on or muster image off; images are then built anew, and earlier ones deleted"
+        }
         "cooldowns" => "the next sweep rewrites it within a minute; or now: muster resume launches",
         "notices" | "inquiries" | "prices" | "redeliveries" => {
             "the next sweep rewrites it within a minute"

@@ -8,6 +8,7 @@ mod error;
 pub mod findings;
 mod github;
 mod hook;
+mod images;
 mod listings;
 mod pages;
 mod phases;
@@ -105,6 +106,7 @@ impl<P: Ports<Compute: Catalogue, Github: Directory + AppSetup>> Admin<'_, P> {
             Request::Waits(request) => self.waits(&request, now).await,
             Request::Lines(request) => self.lines(&request, now).await,
             Request::Switch(request) => self.switch(&request, now).await,
+            Request::Images(request) => self.images(&request, now).await,
             Request::Github(request) => self.github(&request, now).await,
             Request::Overview => self.overview(now).await,
             Request::Status { github } => self.status(github, now).await,

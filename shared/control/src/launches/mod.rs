@@ -5,4 +5,5 @@ pub(crate) mod headroom;
 mod overflow;
 pub mod pass;
 pub(crate) mod quota;
+pub(crate) mod single;
 pub mod wake_up;

@@ -12,6 +12,7 @@ mod report;
 
 use muster_domain::causes::with_causes;
 use muster_domain::ids::PoolName;
+use muster_domain::image::Images;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::plan::{self, Plan, PlannedLaunch, View};
@@ -243,6 +244,12 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
             demand,
             supply,
             retries,
+            images: self
+                .known
+                .images
+                .as_ref()
+                .map(|images| images.choice(self.pool))
+                .unwrap_or_default(),
             seed: self.pass.seed.wrapping_add(round as u64),
             now: self.now,
             timings: self.timings(),
@@ -364,7 +371,12 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
         let probed = finds_out.then(|| self.probed(planned)).flatten();
         let mut writes = self.launch_writes(planned, &launch, taken, wakes);
         writes.extend(probed.clone().map(Write::from));
+        let tried = self.tried_image(planned);
+        writes.extend(tried.clone().map(Write::from));
         let committed = self.commit(&writes).await?;
+        if let Some(tried) = tried {
+            self.known.images = Some(tried.stored(&committed));
+        }
         if let Some(probed) = probed {
             self.known.cooldowns = Some(probed.stored(&committed));
         }
@@ -381,6 +393,16 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
     fn probed(&self, planned: &PlannedLaunch) -> Option<Change<Cooldowns>> {
         let stored = self.known.cooldowns.as_ref()?;
         let next = stored.probed(self.pool, &planned.entities(), self.now)?;
+        Some(stored.change(next))
+    }
+
+    /// Returns the record of images with the machines of this launch, if their image is on probation: of two passes
+    /// that launch with it, one meets a conflict and plans again.
+    fn tried_image(&self, planned: &PlannedLaunch) -> Option<Change<Images>> {
+        let stored = self.known.images.as_ref()?;
+        let again = planned.again.iter().map(Change::next);
+        let image = planned.instances().chain(again.clone()).find_map(|one| one.image.as_ref())?;
+        let next = stored.launched(image, &planned.launch.slots)?;
         Some(stored.change(next))
     }
 

@@ -2,6 +2,7 @@
 
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
+use muster_domain::image::Images;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
@@ -73,6 +74,8 @@ pub enum Write {
     Switches(Change<Switches>),
     /// EC2's recent refusals.
     Cooldowns(Change<Cooldowns>),
+    /// The machine images.
+    Images(Box<Change<Images>>),
     /// The repositories to query GitHub about.
     Inquiries(Change<Inquiries>),
     /// The position in GitHub's list of webhook deliveries.
@@ -155,6 +158,12 @@ impl From<Change<Switches>> for Write {
 impl From<Change<Cooldowns>> for Write {
     fn from(change: Change<Cooldowns>) -> Self {
         Self::Cooldowns(change)
+    }
+}
+
+impl From<Change<Images>> for Write {
+    fn from(change: Change<Images>) -> Self {
+        Self::Images(Box::new(change))
     }
 }
 

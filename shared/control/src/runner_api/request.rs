@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use futures_util::future::join;
+use muster_domain::agent::AgentVersion;
 use muster_domain::ids::{InstanceName, MachineId, instance_of_runner};
-use muster_domain::instance::{Instance, StartReport, StopCause};
+use muster_domain::instance::{BootMethod, Instance, StartReport, StopCause};
 use muster_domain::stored::Stored;
 use muster_domain::time::Seconds;
 
@@ -46,6 +47,17 @@ pub enum MachineReport {
         /// Why the supervisor stopped it, if it did.
         stopped_for: Option<StopCause>,
     },
+    /// A builder's disk is ready for an image.
+    Baked {
+        /// The version of the agent on it, if it can be read.
+        agent: Option<AgentVersion>,
+        /// How machines of the image boot.
+        boot: BootMethod,
+        /// Why they do not boot by the unit.
+        why: Option<String>,
+        /// The used space, in bytes.
+        disk_bytes: u64,
+    },
     /// The agent never started.
     BootFailed {
         /// The last log lines.
@@ -62,7 +74,7 @@ impl MachineReport {
             | Self::JobCompleted { runner }
             | Self::Interrupted { runner }
             | Self::Exited { runner, .. } => Some(runner),
-            Self::BootFailed { .. } => None,
+            Self::Baked { .. } | Self::BootFailed { .. } => None,
         }
     }
 }

@@ -8,7 +8,7 @@ impl Instance {
     ///
     /// Not counted: Spot interruptions, which EC2 announced or, without a job, the machine reported; refusals by GitHub, which are recorded
     /// for their owner; and a runner that got a job which its pool does not serve, because such a
-    /// runner works.
+    /// runner works. The record of images counts the machines of a build.
     #[must_use]
     pub fn served_nothing(&self, next: &Self) -> Option<String> {
         let exit = next.runner.exit.as_ref();
@@ -18,7 +18,11 @@ impl Instance {
         // The agent's exit code proves only whether its version was refused: `run.sh` also exits
         // with 0 after a session conflict or a crash (actions/runner, run-helper.sh.template). But
         // no job runs unreported: a job start fails if it cannot be reported.
-        if is_excused || self.spot_notice_at.is_some() || self.runner.has_taken_job() {
+        if is_excused
+            || self.build.is_some()
+            || self.spot_notice_at.is_some()
+            || self.runner.has_taken_job()
+        {
             return None;
         }
         let ended = match next.runner.state {
@@ -72,7 +76,8 @@ impl Instance {
             | DeleteReason::MaxLifetime
             | DeleteReason::Retired
             | DeleteReason::SpotNotice
-            | DeleteReason::Outdated => None,
+            | DeleteReason::Outdated
+            | DeleteReason::BuildEnded => None,
         }
     }
 }

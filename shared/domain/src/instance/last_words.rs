@@ -27,7 +27,7 @@ impl Instance {
     }
 
     /// Appends the last lines to a sentence.
-    pub(super) fn with_last_words(&self, what: &str) -> String {
+    pub(crate) fn with_last_words(&self, what: &str) -> String {
         let lines: Vec<&str> = self.last_words().collect();
         let last = &lines[lines.len().saturating_sub(LINES)..];
         if last.is_empty() {

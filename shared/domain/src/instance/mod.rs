@@ -1,6 +1,7 @@
 //! The instance: our record of one slot, its machine and its runner, and the only functions that
 //! change it.
 
+mod build;
 mod failure;
 mod keep;
 mod last_words;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::build::{Baked, BootMethod, BuildPart};
 pub use self::keep::AfterEnd;
 pub use self::last_words::console_text;
 pub use self::listing::{Group, Groups};
@@ -32,7 +34,8 @@ use crate::SCHEMA;
 use crate::absence::Absence;
 use crate::ec2::{ErrorClass, Make};
 use crate::ids::{
-    Entity, EntityKind, InstallationId, InstanceName, JobKey, LaunchId, MachineId, PoolName,
+    Entity, EntityKind, ImageId, InstallationId, InstanceName, JobKey, LaunchId, MachineId,
+    PoolName,
 };
 use crate::pool::Pool;
 use crate::pool::limits::Scope;
@@ -110,6 +113,12 @@ pub struct Instance {
     /// immediately.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_probe: bool,
+    /// The image that it was launched with, if Muster built it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageId>,
+    /// Its part in the build of an image, if it was launched for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<BuildPart>,
     machine: Option<MachineId>,
     /// When the machine was bound.
     pub bound_at: Option<Time>,
@@ -192,6 +201,8 @@ impl Instance {
             counted_in: Vec::new(),
             pool_generation: 0,
             is_probe: false,
+            image: None,
+            build: None,
             machine: None,
             bound_at: None,
             make: Make::default(),
@@ -346,6 +357,7 @@ impl Instance {
     #[must_use]
     pub(crate) fn may_take_a_job(&self) -> bool {
         self.state.is_serving()
+            && self.build.is_none()
             && self.mark.is_none()
             && self.absence.is_none()
             // Active without a known job: GitHub called it busy.
@@ -400,8 +412,9 @@ impl Instance {
             .collect()
     }
 
-    /// Records the pool configuration that it is launched from.
-    pub fn launched_from(&mut self, pool: &Pool) {
+    /// Records the pool configuration that it is launched from, and the image if Muster built it.
+    pub fn launched_from(&mut self, pool: &Pool, image: Option<&ImageId>) {
+        self.image = image.cloned();
         self.template_version = Some(pool.launch_template_version.clone());
         self.role = pool.machine_role().cloned();
         self.pool_generation = pool.generation;

@@ -45,6 +45,8 @@ pub enum DeleteReason {
     SpotNotice,
     /// The machine no longer matches its pool: see [`super::Instance::is_outdated`].
     Outdated,
+    /// The build of an image no longer needs it.
+    BuildEnded,
 }
 
 impl DeleteReason {
@@ -184,12 +186,15 @@ pub struct DeleteMark {
 
 impl DeleteMark {
     /// Returns whether no job may start: an operator wants the machine gone, EC2 is reclaiming it,
-    /// or it is too old.
+    /// it is too old, or it never was for jobs.
     #[must_use]
     pub const fn refuses_jobs(&self) -> bool {
         matches!(
             self.reason,
-            DeleteReason::Ordered | DeleteReason::SpotNotice | DeleteReason::MaxLifetime
+            DeleteReason::Ordered
+                | DeleteReason::SpotNotice
+                | DeleteReason::MaxLifetime
+                | DeleteReason::BuildEnded
         )
     }
 }

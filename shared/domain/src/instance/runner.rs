@@ -38,6 +38,9 @@ pub enum ReportError {
     /// GitHub gave the runner a job that its pool does not serve.
     #[error("this runner's pool does not serve the job's repository")]
     ForeignJob,
+    /// The machine builds an image, or tries a new one: it never runs a job.
+    #[error("this machine builds an image and runs no job")]
+    BuildsImage,
 }
 
 /// The response to a job's start, unless it is refused.
@@ -112,7 +115,7 @@ impl Runner {
         Some((over, over.max(job.at) + BELIEVED_AFTER))
     }
 
-    fn move_to(&mut self, state: RunnerState, now: Time) {
+    pub(super) fn move_to(&mut self, state: RunnerState, now: Time) {
         if self.state != state {
             self.state = state;
             self.since = now;
@@ -128,6 +131,9 @@ impl Instance {
     /// # Errors
     /// If no configuration may be handed out.
     pub fn ask_configuration(&mut self, now: Time) -> Result<Option<RunnerId>, ReportError> {
+        if self.builds().is_some() {
+            return Err(ReportError::BuildsImage);
+        }
         if self.mark.is_some() || !matches!(self.state, State::Creating | State::Running) {
             return Err(ReportError::Draining);
         }
@@ -291,6 +297,9 @@ impl Instance {
         timings: &Timings,
     ) -> Result<Start, ReportError> {
         self.expect_registration(name)?;
+        if self.build.is_some() {
+            return Err(ReportError::BuildsImage);
+        }
         if self.refuses_jobs() {
             return Err(ReportError::Draining);
         }

@@ -14,6 +14,7 @@ use crate::claim::{self, can_serve};
 use crate::ec2::ErrorClass;
 use crate::ec2::classify::is_of_duplicate_pools;
 use crate::ids::Entity;
+use crate::image::ImageChoice;
 use crate::instance::{Instance, RunnerState, State};
 use crate::job::Job;
 use crate::launch::Launch;
@@ -59,6 +60,8 @@ pub struct View<'a> {
     pub supply: Vec<Stored<Instance>>,
     /// Slots whose next attempt is due.
     pub retries: Vec<Stored<Instance>>,
+    /// The image to launch machines with.
+    pub images: ImageChoice,
     /// Makes launch IDs unique to this pass.
     pub seed: u64,
     /// The current time.
@@ -221,7 +224,7 @@ pub fn plan(mut view: View<'_>) -> Plan {
             (Err(block), _) => plan.left.push(Unplaced { job, slot: None, block }),
         }
     }
-    launches(&view, asked, &mut plan);
+    launches(&mut view, asked, &mut plan);
     idle::top_up(&mut view, &mut plan);
     plan
 }
@@ -252,11 +255,11 @@ struct MarketRequest {
 
 /// Plans the launches: at least one per market, which is a parameter of the request, split at the
 /// maximum size.
-fn launches(view: &View<'_>, mut asked: Vec<MarketRequest>, plan: &mut Plan) {
+fn launches(view: &mut View<'_>, mut asked: Vec<MarketRequest>, plan: &mut Plan) {
     asked.sort_by_key(|one| one.offer.market);
     for MarketRequest { offer, mut again, mut fresh } in asked {
         while !again.is_empty() || !fresh.is_empty() {
-            let most = view.most_slots();
+            let most = view.images.most_slots(view.most_slots());
             let again: Vec<Stored<Instance>> = again.drain(..again.len().min(most)).collect();
             // Avoids a separate EC2 call for the few jobs that exceed the maximum.
             let goes_with = again.is_empty() && most == MAX_SLOTS;

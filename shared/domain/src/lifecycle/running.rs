@@ -163,9 +163,15 @@ fn with_console(instance: &Instance, seen: &Observation) -> Instance {
 
 /// Handles a machine whose agent has not reported its start.
 fn booting(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time) -> Step {
-    let deadline = instance.launched_at() + policy.timings.boot_deadline_seconds;
+    let boots_by = instance.launched_at() + policy.timings.boot_deadline_seconds;
+    let deadline = instance.build_deadline().unwrap_or(boots_by);
     if now < deadline {
         return rest_until(instance.clone(), deadline);
+    }
+    if instance.baked().is_some() {
+        let mut next = instance.clone();
+        next.to_pending_delete(DeleteReason::BuildEnded, now);
+        return act(next);
     }
     if seen.console == Look::Unknown {
         return Step::Look(Need::Console);
@@ -188,7 +194,14 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     if instance.claim().is_some() {
         return idle_with_queued_job(instance, seen, policy, now);
     }
-    let reason = if seen.outdated {
+    let reason = if instance.build.is_some() {
+        // A trial. The image's build usually ends it earlier.
+        let limit = instance.runner.since + policy.timings.idle_limit_seconds;
+        if now < limit {
+            return rest_until(instance.clone(), limit);
+        }
+        DeleteReason::BuildEnded
+    } else if seen.outdated {
         DeleteReason::Outdated
     } else if now >= policy.retires_at(instance) {
         DeleteReason::Retired

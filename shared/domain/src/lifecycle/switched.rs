@@ -27,7 +27,8 @@ const fn is_our_choice(reason: &DeleteReason) -> bool {
         | Reason::JobCompleted
         | Reason::MaxLifetime
         | Reason::Retired
-        | Reason::Outdated => true,
+        | Reason::Outdated
+        | Reason::BuildEnded => true,
         Reason::Ordered
         | Reason::RunnerEnded
         | Reason::BootTimeout

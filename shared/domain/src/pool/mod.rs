@@ -242,6 +242,10 @@ pub struct Pool {
     /// Shell script that the machine runs as root before the runner starts.
     #[serde(default)]
     pub boot_hook: Option<String>,
+    /// Shell script that runs as root when an image of the pool's machines is built. A machine that boots no such image
+    /// runs it before the boot hook, so that its jobs find the same programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_hook: Option<String>,
     /// Base URL of a mirror of the agents that GitHub lists, under their archive names, for
     /// machines that cannot reach GitHub. If unset: GitHub's URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -398,6 +402,7 @@ impl Pool {
             repositories: Vec::new(),
             public_repositories: false,
             boot_hook: None,
+            image_hook: None,
             agent_mirror: None,
             sudo: true,
             environment: BTreeMap::new(),

@@ -32,6 +32,7 @@ pub const POOL: &[&str] = &[
     "repositories",
     "public_repositories",
     "boot_hook",
+    "image_hook",
     "agent_mirror",
     "sudo",
     "environment",

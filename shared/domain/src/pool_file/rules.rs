@@ -225,6 +225,7 @@ fn build(written: WrittenPool) -> Option<Pool> {
         repositories: written.repositories.unwrap_or_default(),
         public_repositories: written.public_repositories.unwrap_or_default(),
         boot_hook: written.boot_hook,
+        image_hook: written.image_hook,
         agent_mirror: written.agent_mirror,
         sudo: written.sudo.unwrap_or(named.sudo),
         environment: written.environment.unwrap_or_default(),

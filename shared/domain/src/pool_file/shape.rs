@@ -6,7 +6,7 @@ use super::fields::{ALLOCATIONS, ARCHES, INSTANCES, LIMITS, MARKETS, MATCHES};
 use super::named::{Named, ValueOrName};
 use super::read::{self, Section, Wrongs};
 use super::values::{
-    agent_mirror, boot_hook, disk, entity_or_id, environment, image, is_id, is_instance_type,
+    agent_mirror, disk, entity_or_id, environment, hook, image, is_id, is_instance_type,
     is_repository, labels, launch_template, placement, price, requirements, runner_group, tags,
 };
 use crate::ec2::Arch;
@@ -46,6 +46,7 @@ pub(super) struct WrittenPool {
     pub(super) repositories: Option<Vec<String>>,
     pub(super) public_repositories: Option<bool>,
     pub(super) boot_hook: Option<String>,
+    pub(super) image_hook: Option<String>,
     pub(super) agent_mirror: Option<String>,
     pub(super) sudo: Option<bool>,
     pub(super) environment: Option<BTreeMap<String, String>>,
@@ -113,7 +114,8 @@ impl WrittenPool {
                 )
             }),
             public_repositories: of.read("public_repositories", problems, read::boolean),
-            boot_hook: of.read("boot_hook", problems, boot_hook),
+            boot_hook: of.read("boot_hook", problems, hook),
+            image_hook: of.read("image_hook", problems, hook),
             agent_mirror: of.read("agent_mirror", problems, agent_mirror),
             sudo: of.read("sudo", problems, read::boolean),
             environment: of.read("environment", problems, environment),

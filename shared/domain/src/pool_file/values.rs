@@ -421,10 +421,10 @@ pub(super) fn tags(node: &Node, problems: &mut Wrongs) -> Option<BTreeMap<String
     Some(tags)
 }
 
-pub(super) fn boot_hook(node: &Node, problems: &mut Wrongs) -> Option<String> {
+pub(super) fn hook(node: &Node, problems: &mut Wrongs) -> Option<String> {
     let text = read::text(node, problems)?;
     if text.len() > MAX_HOOK_BYTES || text.contains('\0') {
-        let rule = format!("a boot hook is shell text of at most {MAX_HOOK_BYTES} bytes");
+        let rule = format!("a hook is shell text of at most {MAX_HOOK_BYTES} bytes");
         problems.add(&node.path, format!("{rule}; let it download longer scripts"));
         return None;
     }

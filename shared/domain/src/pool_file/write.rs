@@ -50,6 +50,7 @@ pub fn pool(pool: &Pool) -> Value {
     all.unless(pool.repositories.is_empty(), "repositories", json!(pool.repositories));
     all.unless(!pool.public_repositories, "public_repositories", json!(true));
     all.some("boot_hook", pool.boot_hook.as_ref().map(|text| json!(text)));
+    all.some("image_hook", pool.image_hook.as_ref().map(|text| json!(text)));
     all.some("agent_mirror", pool.agent_mirror.as_ref().map(|folder| json!(folder)));
     all.unless(pool.sudo, "sudo", json!(false));
     all.unless(pool.environment.is_empty(), "environment", json!(pool.environment));

@@ -115,7 +115,7 @@ fn machines_differ(before: &Pool, next: &Pool) -> bool {
                 pool.labels.carried(),
                 pool.runner_group_id,
             ),
-            (pool.boot_hook.clone(), pool.sudo, pool.environment.clone()),
+            (pool.boot_hook.clone(), pool.image_hook.clone(), pool.sudo, pool.environment.clone()),
         )
     };
     made_of(before) != made_of(next)

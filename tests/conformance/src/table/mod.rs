@@ -16,9 +16,10 @@ use muster_control::ports::{
     CommitError, Instances, LaunchConditions, Launches, Page, ReadError, Table, Write,
 };
 use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass, Market, Override};
-use muster_domain::ids::{InstallationId, InstanceName, JobKey, PoolName};
+use muster_domain::ids::{ImageId, InstallationId, InstanceName, JobKey, PoolName};
+use muster_domain::image::{Build, BuildReason, BuildStep, BuiltImage, Images, Trust};
 use muster_domain::inquiry::{Inquiries, ListPosition};
-use muster_domain::instance::{DeleteReason, Groups, Instance};
+use muster_domain::instance::{Baked, BootMethod, DeleteReason, Groups, Instance};
 use muster_domain::job::{Job, JobStatus, PassedOver, fold};
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::cooldown::Cooldown;

@@ -34,6 +34,7 @@ fn set(version: u64) -> PoolSet {
         tags: [("team".to_owned(), "build".to_owned())].into(),
         environment: [("EMPTY".to_owned(), String::new())].into(),
         boot_hook: Some("true\n".into()),
+        image_hook: Some("true\n".into()),
         agent_mirror: Some("https://mirror.example".into()),
         boot_deadline_seconds: Some(muster_domain::time::Seconds(60)),
         max: 3,

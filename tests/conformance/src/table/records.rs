@@ -174,11 +174,12 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
     };
     let switches = Switches::default().with(&Switch::Launches, Some(off));
     let counted = Write::CountUp { scope: Scope::Stack, count: 3, max: 3 };
-    commit(world, &[new(&switches), new(&refused()), counted]).await;
+    commit(world, &[new(&switches), new(&refused()), new(&images()), counted]).await;
     let all = LaunchConditions {
         capacity: Some(made(own)),
         switches: Some(made(switches.clone())),
         cooldowns: Some(made(refused())),
+        images: Some(made(images())),
         counted: 3,
     };
     assert_eq!(table.launch_conditions(&pool()).await, Ok(all));
@@ -187,9 +188,60 @@ pub(super) async fn how_a_pool_stands_is_read_in_one_call<W: TableWorld>(world: 
         capacity: None,
         switches: Some(made(switches)),
         cooldowns: Some(made(refused())),
+        images: Some(made(images())),
         counted: 3,
     };
     assert_eq!(table.launch_conditions(&other_pool()).await, Ok(other));
+}
+
+/// A record of images with a family at every step.
+fn images() -> Images {
+    let image: ImageId = "ami-0a1b2c3d4e5f60718".parse().expect("an image");
+    let baked = Baked::new(
+        at(3),
+        "2.336.0".parse().ok(),
+        BootMethod::CloudInit,
+        Some("no networkd"),
+        3_000_000_000,
+    );
+    let build = |step: BuildStep| Build {
+        pool: pool(),
+        builder: planned(1, None).name,
+        launch: "default-00000001-0".parse().expect("a launch"),
+        since: at(1),
+        reason: BuildReason::Ordered,
+        by: Some("ada".into()),
+        scripts: "1-0a0b0c0d".into(),
+        step,
+    };
+    let creating =
+        BuildStep::Creating { since: at(4), baked: baked.clone(), image: Some(image.clone()) };
+    let made = build(BuildStep::Preparing).built(image.clone(), &baked, 40);
+    let trying = BuildStep::Trying {
+        since: at(5),
+        image: Box::new(made.clone()),
+        trial: Some(planned(2, None).name),
+        lost: 1,
+    };
+    let mut images = Images { on: true, ..Images::default() };
+    for (key, step) in
+        [("x64", BuildStep::Preparing), ("arm64", creating), ("x64-0a1b2c3d", trying)]
+    {
+        let key = key.parse().expect("a family");
+        let family = images.family_mut(&key);
+        family.build = Some(build(step));
+        family.previous = Some(BuiltImage { trust: Trust::Proven, ..made.clone() });
+        family.current = Some(BuiltImage {
+            trust: Trust::Probation(vec![planned(3, None).name]),
+            ..made.clone()
+        });
+        family.not_before = Some(at(9));
+        family.losses = 2;
+        family.blocked = Some("the pool is full".into());
+        family.unit_fails = Some("1-0a0b0c0d".into());
+    }
+    images.disuse(Some(image), at(8));
+    images
 }
 
 fn inquiries() -> Inquiries {

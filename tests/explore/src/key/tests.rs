@@ -69,6 +69,9 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("counted_in", json!(["stack"]), false),
         ("pool_generation", json!(7), false),
         ("is_probe", json!(true), false),
+        ("image", json!("ami-0a1b2c3d"), false),
+        // No image is built in this world.
+        ("build", json!("trial"), false),
         ("machine", json!("i-00000002"), true),
         ("bound_at", json!(early), true),
         ("make", json!({ "type": "m7i.large" }), false),

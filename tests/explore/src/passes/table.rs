@@ -9,6 +9,7 @@ use muster_control::ports::{
 };
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::image::Images;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{Groups, Instance};
 use muster_domain::job::Job;
@@ -153,6 +154,9 @@ impl Launches for Replayed<'_> {
         unreachable!("nothing is launched")
     }
     async fn cooldowns(&self) -> Read<Option<Stored<Cooldowns>>> {
+        Ok(None)
+    }
+    async fn images(&self) -> Read<Option<Stored<Images>>> {
         Ok(None)
     }
 }

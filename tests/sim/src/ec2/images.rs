@@ -35,6 +35,32 @@ impl Ec2 {
         self.images_made().map(|(image, _)| image).filter(|image| image.is_registered())
     }
 
+    /// No machine of this image boots.
+    ///
+    /// # Errors
+    /// When there is no such image.
+    pub fn break_image(&mut self, number: usize) -> Result<(), String> {
+        let id = self.id_of_image(number)?;
+        self.broken_images.insert(id);
+        Ok(())
+    }
+
+    /// Somebody deletes this image.
+    ///
+    /// # Errors
+    /// When there is no such image.
+    pub fn reject_image(&mut self, number: usize) -> Result<(), String> {
+        let id = self.id_of_image(number)?;
+        let image = self.cloud.image_mut(&id).ok_or("no such image")?;
+        image.deregistered_at = Some(0);
+        Ok(())
+    }
+
+    fn id_of_image(&self, number: usize) -> Result<String, String> {
+        let id = self.images_made().nth(number).map(|(image, _)| image.id.clone());
+        id.ok_or_else(|| "no such image".to_owned())
+    }
+
     /// The snapshots that exist, of existing images and of deleted ones. Each costs money.
     pub fn snapshots(&self) -> impl Iterator<Item = &Snapshot> {
         self.cloud.snapshots()
@@ -115,6 +141,11 @@ impl World {
         if let Some(created) = cloud.image_mut(&id) {
             created.visible_from = self.now + hidden;
         }
+        if self.strikes(Fault::ImageBroken) {
+            self.ec2.broken_images.insert(id.clone());
+        }
+        let made = self.ec2.cloud.images().iter().filter(|image| image.source.is_some()).count();
+        self.narrate(|| format!("EC2 begins to create {} of {machine}", image_name(made)));
         let Ok(id) = id.parse() else { unreachable!("EC2 makes image ids") };
         Ok(id)
     }
@@ -204,6 +235,11 @@ impl World {
             _ => Ok(()),
         }
     }
+}
+
+/// How stories call the image that was made as so many.
+fn image_name(made: usize) -> String {
+    format!("image-{made}")
 }
 
 /// Of an image that does not exist any more.

@@ -34,7 +34,9 @@ impl World {
 
     /// Takes a new instance of EC2's for a machine. `launch` none: somebody else's.
     pub(super) fn adopt(&mut self, number: u32, launch: Option<LaunchId>) {
-        let behaviour = self.behaviour();
+        let mut behaviour = self.behaviour();
+        let image = &self.ec2.cloud.at_mut(number as usize).image_id;
+        behaviour.never_boots |= self.ec2.broken_images.contains(&image.to_string());
         let hidden = if self.strikes(Fault::MachineHidden) {
             let longest = if self.rng.chance(50_000) { 5 * MINUTE } else { 20 * SECOND };
             self.between(SECOND, longest)

@@ -13,6 +13,8 @@ mod shortage;
 mod terminate;
 mod words;
 
+use std::collections::BTreeSet;
+
 use muster_cloud::Ids;
 use muster_cloud::ec2::Instance;
 use muster_domain::ec2::{Bucket, Market};
@@ -117,6 +119,8 @@ pub struct Ec2 {
     pub image_agent: ImageAgent,
     /// A scenario's quota that is used up, on both markets.
     pub without_quota: Option<(Option<Market>, Bucket)>,
+    /// Images whose machines never boot.
+    pub broken_images: BTreeSet<String>,
     /// Scripted behaviour of the next machines.
     pub scripted: Vec<Behaviour>,
     /// Scripted answers of the next calls.
@@ -168,6 +172,7 @@ impl Default for Ec2 {
             boots_alone: false,
             image_agent: ImageAgent::default(),
             without_quota: None,
+            broken_images: BTreeSet::new(),
             scripted: Vec::new(),
             without_prices: Vec::new(),
             script: Vec::new(),

@@ -8,6 +8,7 @@ use muster_control::jobs::ingest::Ingest;
 use muster_control::ports::{Compute, Github, Jobs, Launches, Registrar, Table, Write};
 use muster_domain::claim;
 use muster_domain::ids::{JobKey, PoolName};
+use muster_domain::image::ImageChoice;
 use muster_domain::instance::{DeleteReason, Instance};
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::launch::Launch;
@@ -77,6 +78,7 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
         demand: vec![job],
         supply: Vec::new(),
         retries: Vec::new(),
+        images: ImageChoice::default(),
         seed: door.random(),
         now: door.now(),
         timings: &settings.timings,

@@ -205,6 +205,7 @@ fn plain(pool: &Pool) -> Pool {
         placement: None,
         reserved_first: false,
         boot_hook: None,
+        image_hook: None,
         ..pool.clone()
     };
     pool.tags.clear();

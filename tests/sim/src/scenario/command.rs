@@ -93,6 +93,19 @@ impl Scenario {
                 let version = version.parse().map_err(|error| format!("{error}"))?;
                 self.change(|world| world.ec2.image_agent = ImageAgent::Has(version));
             }
+            ["image", order @ ("on" | "off" | "build" | "rollback" | "delete")] => {
+                self.request(
+                    json!({ "version": 1, "action": "images", "order": order, "by": "somebody" }),
+                );
+            }
+            ["image", number, "does", "not", "boot"] => {
+                let number = number_of_image(number)?;
+                self.change(|world| world.ec2.break_image(number))?;
+            }
+            ["ec2", "rejects", "image", number] => {
+                let number = number_of_image(number)?;
+                self.change(|world| world.ec2.reject_image(number))?;
+            }
             ["boot", "by", "themselves"] => self.change(|world| world.ec2.boots_alone = true),
             ["boot", number, how @ ..] => self.boot(number, how)?,
             ["start", "job", job, rest @ ..] => self.start(index(job)?, rest)?,
@@ -345,6 +358,11 @@ impl Scenario {
     pub fn next_machine(&mut self, behaviour: Behaviour) {
         self.change(|world| world.ec2.scripted.push(behaviour));
     }
+}
+
+/// The number of an image: those that EC2 made, from one on.
+fn number_of_image(word: &str) -> Result<usize, String> {
+    number::<usize>(word)?.checked_sub(1).ok_or_else(|| "images are counted from one".to_owned())
 }
 
 /// A number of a scenario.

@@ -26,6 +26,44 @@ impl Scenario {
                 let live = self.change(|world| world.ec2.live());
                 (live.to_string(), (*count).to_owned())
             }
+            // The image that machines of a family boot: `stock`, or the number of one that EC2 made.
+            ["image", family, image] => {
+                let key = family.parse().map_err(|error| format!("{error}"))?;
+                let found = self.change(|world| {
+                    let images = world.tables.images.as_deref();
+                    let family = images.and_then(|images| images.families.get(&key));
+                    let current = family.and_then(|family| family.current.as_ref());
+                    let number =
+                        |id: &str| world.ec2.images_made().position(|(one, _)| one.id == id);
+                    current.and_then(|current| number(current.id.as_str()))
+                });
+                let found =
+                    found.map_or_else(|| "stock".to_owned(), |number| (number + 1).to_string());
+                (found, (*image).to_owned())
+            }
+            // Those that exist at EC2.
+            ["images", count] => {
+                let images = self.change(|world| world.ec2.images().count());
+                (images.to_string(), (*count).to_owned())
+            }
+            ["snapshots", count] => {
+                let snapshots = self.change(|world| world.ec2.snapshots().count());
+                (snapshots.to_string(), (*count).to_owned())
+            }
+            // Machines that were launched with an image that Muster built, to the end of a family's build too.
+            ["launched", "from", "image", number_, count] => {
+                let number = number::<usize>(number_)?;
+                let found = self.change(|world| {
+                    let id =
+                        world.ec2.images_made().nth(number - 1).map(|(image, _)| image.id.clone());
+                    let rows = world.tables.instances.values();
+                    rows.filter(|row| {
+                        row.image.as_ref().map(|image| image.as_str()) == id.as_deref()
+                    })
+                    .count()
+                });
+                (found.to_string(), (*count).to_owned())
+            }
             ["orphans", count] => {
                 let orphans = self.change(|world| world.tables.orphans.len());
                 (orphans.to_string(), (*count).to_owned())

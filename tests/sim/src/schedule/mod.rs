@@ -6,12 +6,15 @@
 //! own.
 
 mod flips;
+mod images;
 mod orders;
 mod pools;
 
 use muster_control::Settings;
+use muster_domain::image::Images;
 use muster_domain::job::labels::Labels;
 use muster_domain::launch::plan::STACK_TAG;
+use muster_domain::stored::{Stored, Version};
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND, START};
 use crate::fault::{Fault, FaultRates};
@@ -73,6 +76,8 @@ pub struct Plan {
     pub orders: Vec<(Millis, Order)>,
     /// Settings of switches.
     pub flips: Vec<(Millis, Flip)>,
+    /// Orders about machine images, which are on from the first moment if there are any.
+    pub images: Vec<(Millis, &'static str)>,
     /// Outages.
     pub windows: Vec<Window>,
     /// Somebody else's machines: never to be touched.
@@ -87,6 +92,8 @@ pub struct Plan {
 
 /// One day in this many is one of hundreds of jobs and of large pools.
 const BIG: u64 = 50;
+/// On one day in this many, Muster builds machine images.
+const WITH_IMAGES: u64 = 8;
 /// The largest pool of such a day.
 const BIG_POOL: u32 = 150;
 
@@ -120,6 +127,7 @@ impl Plan {
             jobs: Vec::new(),
             orders: Vec::new(),
             flips: Vec::new(),
+            images: Vec::new(),
             windows: Vec::new(),
             strangers: rng.below(3),
             kept: rng.chance(300_000).then_some(5 * HOUR),
@@ -145,7 +153,7 @@ impl Plan {
         if rng.chance(300_000) {
             plan.apply_pools(&mut rng, &rushes);
         }
-        plan
+        if seed % WITH_IMAGES == WITH_IMAGES - 1 { plan.with_images() } else { plan }
     }
 
     /// Hundreds of jobs, most of them at once, as of a matrix or of a monorepo in the morning, and
@@ -296,6 +304,10 @@ impl Plan {
         // A day has few deliveries: smaller pages than GitHub's 100, so that there are several.
         world.github.page_size = 2 + usize::try_from(self.seed % 7).unwrap_or(0);
         world.kept = self.kept;
+        if !self.images.is_empty() {
+            let on = Images { on: true, ..Images::default() };
+            world.tables.images = Some(Stored::read(on, Version(0)));
+        }
         for (number, (from, fault_rates)) in (0..).zip(&self.weathers) {
             world.weathers.push(fault_rates.clone());
             world.agenda.at(*from, Event::Weather(number));
@@ -320,7 +332,9 @@ impl Plan {
             world.agenda.at(*at, Event::Operator(number));
         }
         let orders = u32::try_from(world.orders.len()).unwrap_or(u32::MAX);
-        for (number, (at, request)) in (orders..).zip(self.flip_requests()) {
+        for (number, (at, request)) in
+            (orders..).zip(self.flip_requests().into_iter().chain(self.image_requests()))
+        {
             world.flips.push(request);
             world.agenda.at(at, Event::Operator(number));
         }

@@ -11,6 +11,7 @@ use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::audit::Audit;
 use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::image::Images;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
 use muster_domain::job::{Job, JobStatus};
@@ -76,6 +77,8 @@ pub struct Tables {
     pub switches: Option<Stored<Switches>>,
     /// What EC2 refused lately.
     pub cooldowns: Option<Stored<Cooldowns>>,
+    /// The machine images.
+    pub images: Option<Stored<Images>>,
     /// Which repositories GitHub is to be asked about.
     pub inquiries: Option<Stored<Inquiries>>,
     /// How far GitHub's list of webhook deliveries was read.
@@ -119,6 +122,7 @@ enum Item<'a> {
     Orphan(&'a MachineId),
     Switches,
     Cooldowns,
+    Images,
     Inquiries,
     Redeliveries,
     Notices,
@@ -143,6 +147,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::OrphanGone(machine) => Item::Orphan(machine),
         Write::Switches(_) => Item::Switches,
         Write::Cooldowns(_) => Item::Cooldowns,
+        Write::Images(_) => Item::Images,
         Write::Inquiries(_) => Item::Inquiries,
         Write::Redeliveries(_) => Item::Redeliveries,
         Write::Notices(_) => Item::Notices,
@@ -179,6 +184,7 @@ impl Tables {
             cursors: BTreeMap::new(),
             switches: None,
             cooldowns: None,
+            images: None,
             inquiries: None,
             redeliveries: None,
             notices: None,
@@ -250,6 +256,7 @@ impl Tables {
             Write::Orphan(next) => is_replaced(self.orphans.get(&next.machine), next),
             Write::Switches(next) => is_replaced(self.switches.as_ref(), next),
             Write::Cooldowns(next) => is_replaced(self.cooldowns.as_ref(), next),
+            Write::Images(next) => is_replaced(self.images.as_ref(), next),
             Write::Inquiries(next) => is_replaced(self.inquiries.as_ref(), next),
             Write::Redeliveries(next) => is_replaced(self.redeliveries.as_ref(), next),
             Write::Notices(next) => is_replaced(self.notices.as_ref(), next),
@@ -331,6 +338,10 @@ impl Tables {
                 Write::Cooldowns(next) => {
                     self.broken.remove("cooldowns");
                     self.cooldowns = Some(written(next));
+                }
+                Write::Images(next) => {
+                    self.broken.remove("images");
+                    self.images = Some(written(next));
                 }
                 Write::Inquiries(next) => {
                     self.broken.remove("inquiries");

@@ -6,7 +6,7 @@ use std::slice;
 use muster_cloud::github::Agents;
 use muster_conformance::records;
 use muster_control::context::Context;
-use muster_control::runner_api::RunnerApi;
+use muster_control::runner_api::{Handout, RunnerApi};
 use muster_domain::agent::{AgentDownload, AgentInUse, AgentOffer, AgentReport, AgentVersion};
 use muster_domain::ec2::Arch;
 use muster_domain::instance::Ages;
@@ -30,7 +30,10 @@ fn a_machine_takes_what_github_lists_from_its_pools_mirror() {
         let pass = RunnerApi { context, owner: booting.name.clone().into(), role: None };
         let now = door.now() + Seconds(second);
         let report = AgentReport { arch: Arch::X64, version };
-        bench.drive(pass.configure(Some(report), Ages::default(), now)).map(|config| config.agent)
+        bench.drive(pass.configure(Some(report), Ages::default(), now)).map(|handout| {
+            let Handout::Runner(config) = handout else { panic!("a builder") };
+            config.agent
+        })
     };
     assert_eq!(ask(None, 0), Ok(Some(AgentOffer::Newest)), "GitHub never listed one");
     let digest = "0".repeat(64);

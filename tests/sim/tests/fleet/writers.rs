@@ -5,7 +5,7 @@ use std::rc::Rc;
 use muster_conformance::records;
 use muster_control::context::Context;
 use muster_control::ports::{Launches as _, Write};
-use muster_control::runner_api::{RunnerApi, RunnerApiError, look};
+use muster_control::runner_api::{Handout, RunnerApi, RunnerApiError, look};
 use muster_domain::ec2::{Bucket, CooldownScope, ErrorClass, LaunchError};
 use muster_domain::ids::{JobKey, MachineId, PoolName};
 use muster_domain::instance::{Ages, DeleteOrder, Instance, Slot, State};
@@ -271,7 +271,10 @@ fn a_request_that_was_held_up_does_not_undo_the_answer_to_a_later_one() {
     let pass = RunnerApi { context, owner: name.clone().into(), role: None };
     let first = door.now();
     let ask = |begun| bench.drive(pass.configure(None, Ages::default(), begun));
-    let answered = ask(first + Seconds(30)).map(|config| config.runner_name);
+    let answered = ask(first + Seconds(30)).map(|handout| {
+        let Handout::Runner(config) = handout else { panic!("a builder") };
+        config.runner_name
+    });
     let late = ask(first).err();
     assert!(matches!(late, Some(RunnerApiError::Later { .. })), "{late:?}");
     let row = bench.change(|world| Stored::clone(&world.tables.instances[&name]));

@@ -25,6 +25,8 @@ const USUAL_AGENT: &str = "2.999.0";
 const SHUTDOWN: &str = include_str!("shutdown.sh");
 /// Stands for systemd: runs the units of `infra/machine`.
 const SYSTEMCTL: &str = include_str!("systemctl.py");
+/// Stands for the script that cleans a builder's disk, whose real one must not run here.
+const BAKE: &str = include_str!("bake.sh");
 /// A machine changes no user of the system that runs the tests.
 const USERMOD: &str = "#!/bin/sh\n";
 
@@ -79,6 +81,7 @@ impl Rack {
         }
         script("bin/systemctl", SYSTEMCTL)?;
         script("bin/usermod", USERMOD)?;
+        script("bake.sh", BAKE)?;
         let version = own_agent.unwrap_or(USUAL_AGENT);
         if version != "none" {
             agent::write(&directory.join("actions-runner"), version)?;

@@ -77,6 +77,9 @@ def keep(unit, started):
         if user != own:
             groups = os.getgrouplist(user.pw_name, user.pw_gid)
             given = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
+    if unit == "muster.service":
+        # The only unit that bakes. A job's steps do not see the variable.
+        environment["BASH_ENV"] = str(ROOT / "bake.sh")
     environment |= variables(said["EnvironmentFile"])
     main = subprocess.Popen(
         shlex.split(said["ExecStart"]), env=environment, cwd=said.get("WorkingDirectory", "/"), stdin=subprocess.DEVNULL, **given

@@ -459,3 +459,68 @@ async fn calls_are_counted_by_stack_and_can_be_forgotten() {
     cloud.forget("calls?stack=dev").await;
     assert_eq!(count("").await, json!({ "ec2:DescribeInstances": 1 }));
 }
+
+#[tokio::test]
+async fn ec2_images_a_machine_and_deletes_the_image_with_its_snapshots() {
+    let cloud = Cloud::open(NOTHING).await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud.until("it runs", async |c| c.ask("instances").await[0]["state"] == "running").await;
+    let create = [
+        ("Action", "CreateImage"),
+        ("InstanceId", id.as_str()),
+        ("Name", "runner-1"),
+        ("Description", "an image"),
+        ("NoReboot", "true"),
+        ("TagSpecification.1.ResourceType", "image"),
+        ("TagSpecification.1.Tag.1.Key", "muster:stack"),
+        ("TagSpecification.1.Tag.1.Value", "dev"),
+        ("TagSpecification.2.ResourceType", "snapshot"),
+        ("TagSpecification.2.Tag.1.Key", "muster:stack"),
+        ("TagSpecification.2.Tag.1.Value", "dev"),
+    ];
+    let (status, answer) = cloud.ec2(&create).await;
+    assert_eq!((status, answer.name.as_str()), (200, "CreateImageResponse"));
+    let image = answer.at(&["imageId"]).to_owned();
+    assert_eq!(
+        cloud.ec2(&create).await.1.at(&["Errors", "Error", "Code"]),
+        "InvalidAMIName.Duplicate"
+    );
+    let describe = [
+        ("Action", "DescribeImages"),
+        ("Owner.1", "self"),
+        ("IncludeDeprecated", "true"),
+        ("IncludeDisabled", "true"),
+        ("Filter.1.Name", "tag:muster:stack"),
+        ("Filter.1.Value.1", "dev"),
+    ];
+    cloud
+        .until("it is available", async |c| {
+            c.ec2(&describe).await.1.items(&["imagesSet"])[0].at(&["imageState"]) == "available"
+        })
+        .await;
+    let (_, answer) = cloud.ec2(&describe).await;
+    let [shown] = answer.items(&["imagesSet"]) else { panic!("{answer:?}") };
+    assert_eq!((shown.at(&["imageId"]), shown.at(&["name"])), (image.as_str(), "runner-1"));
+    let [disk] = shown.items(&["blockDeviceMapping"]) else { panic!("{shown:?}") };
+    let snapshot = disk.at(&["ebs", "snapshotId"]).to_owned();
+    assert_eq!(disk.at(&["ebs", "volumeSize"]), "40");
+    let delete = [("Action", "DeleteSnapshot"), ("SnapshotId", snapshot.as_str())];
+    assert_eq!(
+        cloud.ec2(&delete).await.1.at(&["Errors", "Error", "Code"]),
+        "InvalidSnapshot.InUse"
+    );
+    let deregister = [
+        ("Action", "DeregisterImage"),
+        ("ImageId", image.as_str()),
+        ("DeleteAssociatedSnapshots", "true"),
+    ];
+    let (_, answer) = cloud.ec2(&deregister).await;
+    let [deletion] = answer.items(&["deleteSnapshotResultSet"]) else { panic!("{answer:?}") };
+    let expected = (snapshot.as_str(), "success");
+    assert_eq!((deletion.at(&["snapshotId"]), deletion.at(&["returnCode"])), expected);
+    let code = async |request: &[(&str, &str)]| {
+        cloud.ec2(request).await.1.at(&["Errors", "Error", "Code"]).to_owned()
+    };
+    assert_eq!(code(&deregister).await, "InvalidAMIID.Unavailable");
+    assert_eq!(code(&delete).await, "InvalidSnapshot.NotFound");
+}

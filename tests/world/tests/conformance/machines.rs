@@ -218,6 +218,38 @@ async fn machine_whose_boot_hook_fails_starts_no_runner() {
     assert!(log.contains("lacks docker") && !log.contains("not reached"), "{log}");
 }
 
+/// A machine shares its disk with the system that runs the tests, so no builder may clean it.
+#[tokio::test]
+async fn machine_that_builds_an_image_reports_it_and_waits_for_its_end() {
+    let (cloud, api) = open("").await;
+    let ran = cloud.state_dir.join("ran");
+    let builder = json!({ "script": format!("touch {}", ran.display()), "boot": "unit" });
+    let order = json!({ "version": 1, "runner_name": "b-1", "builder": builder, "agent": null,
+        "environment": {}, "boot_hook": "echo \"the image hook\"" });
+    api.answer("register", 200, order);
+    next_image_has(&cloud, "2.400.0").await;
+    let id = cloud.launch("t", 1).await.remove(0);
+    cloud.until("it is baked", async |_| api.events().contains(&"baked".to_owned())).await;
+    let mut baked = api.event("baked");
+    for (key, expected) in [
+        ("agent", json!("2.400.0")),
+        ("boot", json!("unit")),
+        ("disk_bytes", json!(3_000_000_000_u64)),
+    ] {
+        assert_eq!(baked[key].take(), expected, "{key}");
+    }
+    let console = cloud.console(&id).await;
+    assert!(console.contains("the image hook") && console.contains("baked"), "{console}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(instance(&cloud, &id).await["state"], "running");
+    assert_eq!(api.events(), ["register", "baked"]);
+    assert!(!ran.exists(), "the script ran");
+    let terminate = [("Action", "TerminateInstances"), ("InstanceId.1", id.as_str())];
+    assert_eq!(cloud.ec2(&terminate).await.0, 200);
+    until_terminated(&cloud, &id).await;
+    assert_eq!(processes_of(&cloud), [] as [u32; 0]);
+}
+
 /// GitHub lists an agent and takes no older one; machines take that one.
 async fn list_agent(cloud: &Cloud, api: &RunnerApi, version: &str) -> Value {
     let said = json!({ "lists": version, "takes_from": version });

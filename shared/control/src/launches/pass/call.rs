@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::causes::with_causes;
 use muster_domain::claim;
-use muster_domain::ec2::ErrorClass;
-use muster_domain::ids::MachineId;
+use muster_domain::ec2::{ErrorClass, LaunchError};
+use muster_domain::ids::{ImageId, MachineId};
+use muster_domain::image::Images;
 use muster_domain::instance::Instance;
 use muster_domain::launch::plan::{self, Answered, PlannedLaunch};
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::cooldown;
-use muster_domain::launch::{Launch, LaunchOutcome, LaunchState};
+use muster_domain::launch::{Launch, LaunchAnswer, LaunchOutcome, LaunchState};
+use muster_domain::pool::Image;
 use muster_domain::stored::{Committed, Stored};
 use muster_domain::timings::Timings;
 
@@ -18,6 +20,7 @@ use super::commit::{created, outcome_writes};
 use super::pool_lease::Lease;
 use super::{MAX_WRITES, RunningPass};
 use crate::context::{Context, Wired};
+use crate::image_record;
 use crate::ports::{CommitError, Compute, Instances as _, Launches as _, Table, Write};
 use crate::writes::{self, PassError};
 
@@ -101,7 +104,8 @@ impl<W: Wired<Table: Table, Compute: Compute>> RunningPass<'_, W> {
         let (now, Context { table, compute, settings, .. }) = (self.now, self.pass.context);
         let mut answer = compute.launch(&launch.id, &launch.request).await;
         let at = (self.pass.clock)();
-        if self.known.capacity.is_settling(now, &settings.timings) {
+        let rejects_image = self.reject_image(&launch, &answer).await;
+        if rejects_image || self.known.capacity.is_settling(now, &settings.timings) {
             answer = cooldown::while_settling(answer);
         }
         self.report.refused(&launch, &answer);
@@ -134,6 +138,41 @@ impl<W: Wired<Table: Table, Compute: Compute>> RunningPass<'_, W> {
         self.known.wait_for(claimed.filter_map(|slot| slot.retry_at(timings)), now);
         self.known.rest.extend(failed);
         Ok(())
+    }
+
+    /// Stops using one of Muster's images if EC2 rejects it: the slots' next attempt boots a different one. Returns
+    /// whether EC2 does.
+    async fn reject_image(
+        &mut self,
+        launch: &Launch,
+        answer: &Result<LaunchAnswer, LaunchError>,
+    ) -> bool {
+        let errors = match answer {
+            Ok(answer) => answer.errors.as_slice(),
+            Err(error) => std::slice::from_ref(error),
+        };
+        let rejects = |error: &&LaunchError| error.code.starts_with("InvalidAMIID");
+        let Some(error) = errors.iter().find(rejects) else { return false };
+        let Some(Image::Id(id)) = &launch.request.image else { return false };
+        let Ok(image) = id.parse::<ImageId>() else { return false };
+        let is_ours =
+            |known: &Stored<Images>| known.uses(&image) || known.unused.contains_key(&image);
+        if !self.known.images.as_ref().is_some_and(is_ours) {
+            return false;
+        }
+        let Context { table, .. } = self.pass.context;
+        let why = format!("EC2 rejects it: {}: {}", error.code, error.message);
+        match image_record::reject(table, &image, &why, self.now).await {
+            Ok(stored) => self.known.images = stored,
+            Err(error) => {
+                tracing::warn!(
+                    image = id,
+                    error = with_causes(&error),
+                    "failed to record a rejected image"
+                );
+            }
+        }
+        true
     }
 
     /// Records that EC2 has launched all machines, and returns the lease in the same commit. Returns

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use muster_domain::causes::with_causes;
 use muster_domain::ec2::{CooldownScope, Override};
 use muster_domain::ids::{InstanceName, JobKey, PoolName};
+use muster_domain::image::Images;
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::record::Cooldowns;
@@ -30,6 +31,8 @@ pub(super) struct PassState {
     pub(super) wakes: u64,
     pub(super) switches: Option<Stored<Switches>>,
     pub(super) cooldowns: Option<Stored<Cooldowns>>,
+    /// The machine images.
+    pub(super) images: Option<Stored<Images>>,
     /// Number of counted live instances in the stack.
     pub(super) counted: u32,
     /// Slots that EC2 has just refused: the listing may not show them yet.
@@ -58,6 +61,7 @@ impl PassState {
             is_given_back: false,
             switches: conditions.switches,
             cooldowns: conditions.cooldowns,
+            images: conditions.images,
             counted: conditions.counted,
             rest: Vec::new(),
             jobs: BTreeMap::new(),
@@ -76,6 +80,7 @@ impl PassState {
         }
         self.switches = conditions.switches;
         self.cooldowns = conditions.cooldowns;
+        self.images = conditions.images;
         self.counted = conditions.counted;
     }
 

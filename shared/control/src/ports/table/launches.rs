@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_domain::ids::{LaunchId, PoolName};
+use muster_domain::image::Images;
 use muster_domain::launch::Launch;
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::capacity::Capacity;
@@ -21,6 +22,9 @@ pub struct LaunchConditions {
     pub switches: Option<Stored<Switches>>,
     /// EC2's recent refusals, and pools whose machines were wasted.
     pub cooldowns: Option<Stored<Cooldowns>>,
+    /// The machine images; absent if there never were any, or if the record cannot be read: machines then boot the
+    /// launch template's image.
+    pub images: Option<Stored<Images>>,
     /// Number of live instances in the stack's counter.
     pub counted: u32,
 }
@@ -43,4 +47,6 @@ pub trait Launches {
     /// Returns EC2's recent refusals and the pools whose machines were wasted, if there ever were
     /// any.
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError>;
+    /// Returns the machine images, if there ever were any.
+    async fn images(&self) -> Result<Option<Stored<Images>>, ReadError>;
 }

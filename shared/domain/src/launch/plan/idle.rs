@@ -14,7 +14,7 @@ pub(super) fn top_up(view: &mut View<'_>, plan: &mut Plan) {
     let mut missing = missing(view, plan) as usize;
     while missing > 0 {
         let number = plan.launches.len();
-        let most = missing.min(view.most_slots());
+        let most = missing.min(view.images.most_slots(view.most_slots()));
         let Some(launch) = plan_launch(view, number, most, plan) else { return };
         missing -= launch.idle.len();
         plan.launches.push(launch);
@@ -72,12 +72,14 @@ fn plan_launch(
             launch: id.clone(),
             claim: None,
         };
-        idle.push(planned(view, slot));
+        idle.push(planned(view, slot, None));
     }
     let offer = offer?;
+    let image = view.images.take(idle.len());
+    idle.iter_mut().for_each(|instance| instance.image = image.clone());
     let slots: Vec<InstanceName> = idle.iter().map(|instance| instance.name.clone()).collect();
     let capacity = u32::try_from(slots.len()).ok().filter(|count| *count > 0)?;
-    let request = request(view.stack, pool, &id, &offer, capacity);
+    let request = request(view.stack, pool, &id, &offer, image.as_ref(), capacity);
     let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
     let (fresh, beyond, again) = (Vec::new(), Vec::new(), Vec::new());
     Some(PlannedLaunch { launch, fresh, beyond, idle, again })

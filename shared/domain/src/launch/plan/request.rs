@@ -4,12 +4,12 @@ use super::{LAUNCH_TAG, MAX_SLOTS, POOL_TAG, PlannedLaunch, STACK_TAG, View};
 use crate::claim;
 use crate::ec2::{MAX_OVERRIDES, MAX_REQUIREMENTS, Market, Override};
 use crate::hash::fnv1a_on;
-use crate::ids::{InstanceName, LaunchId};
+use crate::ids::{ImageId, InstanceName, LaunchId};
 use crate::instance::{Instance, Slot};
 use crate::job::Job;
 use crate::launch::record::cooldown::LaunchOptions;
 use crate::launch::{Launch, LaunchRequest, allocation};
-use crate::pool::Pool;
+use crate::pool::{Image, Pool};
 use crate::stored::{Change, Stored};
 
 /// Returns a launch's ID: the prefix, at most 40 characters, plus at most 20 more. Pools may share
@@ -26,7 +26,7 @@ pub(super) fn launch_id(view: &View<'_>, number: usize) -> Option<LaunchId> {
 
 /// Plans a launch on one market: the slots to retry, and a new slot for each job.
 pub(super) fn planned_launch(
-    view: &View<'_>,
+    view: &mut View<'_>,
     offer: &LaunchOptions,
     number: usize,
     again: Vec<Stored<Instance>>,
@@ -34,12 +34,14 @@ pub(super) fn planned_launch(
 ) -> Option<PlannedLaunch> {
     let pool = view.pool;
     let id = launch_id(view, number)?;
+    let image = view.images.take(again.len() + fresh.len());
+    let image = image.as_ref();
     let again: Vec<Change<Instance>> = again
         .into_iter()
         .map(|slot| {
             let mut next = slot.record().clone();
             next.relaunch(id.clone(), view.now, view.timings);
-            next.launched_from(pool);
+            next.launched_from(pool, image);
             next.is_probe = view.conditions.finds_out(&next.entity);
             slot.change(next)
         })
@@ -58,7 +60,7 @@ pub(super) fn planned_launch(
                 launch: id.clone(),
                 claim: (index < claimed).then(|| job.key()),
             };
-            let instance = planned(view, slot);
+            let instance = planned(view, slot, image);
             if index >= claimed {
                 beyond.push((instance, job));
                 return None;
@@ -78,15 +80,16 @@ pub(super) fn planned_launch(
     if slots.is_empty() {
         return None;
     }
-    let request = request(view.stack, pool, &id, offer, u32::try_from(slots.len()).ok()?);
+    let capacity = u32::try_from(slots.len()).ok()?;
+    let request = request(view.stack, pool, &id, offer, image, capacity);
     let launch = Launch::open(id, pool.name.clone(), request, slots, view.now, view.timings);
     Some(PlannedLaunch { launch, fresh, beyond, idle: Vec::new(), again })
 }
 
 /// Creates a new instance that every applicable limit counts.
-pub(super) fn planned(view: &View<'_>, slot: Slot) -> Instance {
+pub(super) fn planned(view: &View<'_>, slot: Slot, image: Option<&ImageId>) -> Instance {
     let mut instance = Instance::planned(slot, view.now, view.timings);
-    instance.launched_from(view.pool);
+    instance.launched_from(view.pool, image);
     instance.is_probe = view.conditions.finds_out(&instance.entity);
     instance.counted_in = view.conditions.headroom.scopes_of(&instance.entity);
     instance
@@ -98,6 +101,7 @@ pub(super) fn request(
     pool: &Pool,
     id: &LaunchId,
     offer: &LaunchOptions,
+    image: Option<&ImageId>,
     capacity: u32,
 ) -> LaunchRequest {
     let own = [
@@ -119,7 +123,7 @@ pub(super) fn request(
         market: offer.market,
         allocation: allocation(offer.market, pool.allocation, pool.requirements.is_some()),
         max_price: pool.max_price.clone().filter(|_| offer.market == Market::Spot),
-        image: pool.image.clone(),
+        image: image.map(|id| Image::Id(id.to_string())).or_else(|| pool.image.clone()),
         omitted_device: device
             .filter(|own| pool.disk.as_ref().is_some_and(|disk| *disk.device != ***own))
             .cloned(),

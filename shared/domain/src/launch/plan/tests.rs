@@ -10,6 +10,7 @@ mod requests;
 mod searches;
 
 use super::{Plan, View, plan};
+use crate::image::ImageChoice;
 use crate::instance::{Instance, Slot};
 use crate::job::Job;
 use crate::launch::verdict::Conditions;
@@ -49,6 +50,7 @@ pub(crate) fn read<T>(records: impl IntoIterator<Item = T>) -> Vec<Stored<T>> {
 /// A view without any blocks.
 pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
     View {
+        images: ImageChoice::default(),
         stack: "prod",
         pool,
         conditions: Conditions::default(),

@@ -220,6 +220,7 @@ const POOLS: &[(&str, &str, &str)] = &[
         "sets this variable itself",
     ),
     ("boot_hook: [a]", "pools[0].boot_hook", "a list; write a text"),
+    ("image_hook: [a]", "pools[0].image_hook", "a list; write a text"),
     ("agent_mirror: http://mirror.example", "pools[0].agent_mirror", "https://"),
     ("agent_mirror: 'https://mirror.example/?x'", "pools[0].agent_mirror", "https://"),
     ("sudo: 'yes'", "pools[0].sudo", "true or false"),
@@ -357,6 +358,7 @@ fn what_is_too_much_is_refused() {
         (format!("labels: [{}]", many(101, &|n| format!("l{n}"))), "pools[0].labels"),
         (format!("labels: [{}]", "x".repeat(257)), "pools[0].labels[0]"),
         (format!("boot_hook: {big}"), "pools[0].boot_hook"),
+        (format!("image_hook: {big}"), "pools[0].image_hook"),
         (format!("environment: {{ A: {big} }}"), "pools[0].environment"),
         (
             format!(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_control::ports::{LaunchConditions, Launches, ReadError};
 use muster_domain::ids::{LaunchId, PoolName};
+use muster_domain::image::Images;
 use muster_domain::launch::Launch;
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::capacity::Capacity;
@@ -48,6 +49,7 @@ impl Launches for Door {
             capacity: tables.capacities.get(pool).cloned(),
             switches: tables.switches.clone(),
             cooldowns: tables.cooldowns.clone(),
+            images: tables.images.clone().filter(|_| !tables.broken.contains("images")),
             counted: tables.counters.get(&Scope::Stack).copied().unwrap_or(0),
         })
         .await
@@ -55,6 +57,10 @@ impl Launches for Door {
 
     async fn cooldowns(&self) -> Result<Option<Stored<Cooldowns>>, ReadError> {
         self.read_of("cooldowns", |tables| tables.cooldowns.clone()).await
+    }
+
+    async fn images(&self) -> Result<Option<Stored<Images>>, ReadError> {
+        self.read_of("images", |tables| tables.images.clone()).await
     }
 }
 
