@@ -1,5 +1,6 @@
 //! The command line.
 
+mod images;
 mod orders;
 mod queries;
 mod setup;
@@ -10,6 +11,7 @@ use muster_domain::ids::{Entity, PoolName};
 use muster_domain::time::Seconds;
 use muster_domain::usage::Date;
 
+pub use self::images::{FamilyArgs, ImageCommand, ImageOrderArgs, WatchArgs};
 pub use self::orders::{
     Attribution, Dead, DeadLettersArgs, DeleteArgs, NoticeFormat, NoticesCommand, PoolsCommand,
     SwitchArgs,
@@ -189,7 +191,7 @@ pub enum Command {
     DeadLetters(DeadLettersArgs),
     /// Show the audit log: who deleted, paused, resumed or applied what, and what was refused
     Audit {
-        /// Show only entries about this instance or machine, about `switches`, or about `pools`
+        /// Show only entries about this instance or machine, or about `switches`, `pools` or `images`
         name: Option<String>,
         /// Time span, for example `2h` or `90d`
         #[arg(long, default_value = "7d", value_parser = read_span)]
@@ -213,6 +215,17 @@ pub enum Command {
     Pools {
         #[command(subcommand)]
         command: Option<PoolsCommand>,
+    },
+    /// Show, build, roll back or delete the images that machines boot
+    ///
+    /// Muster builds an image with the packages and the agent, so that machines boot without installing them. Pools
+    /// whose machines can boot the same image are a family.
+    #[command(args_conflicts_with_subcommands = true)]
+    Image {
+        #[command(flatten)]
+        watch: WatchArgs,
+        #[command(subcommand)]
+        command: Option<ImageCommand>,
     },
     /// Set up Muster in an AWS account and on GitHub, step by step; safe to rerun
     ///

@@ -199,8 +199,10 @@ impl Failure {
                 "{function} failed without an answer: {said}\nIts log shows why: muster logs admin"
             ),
             Self::Refused { code, message, problems } => {
+                // The others are about the values of a request that was understood.
+                let is_unknown = message.contains("unknown ") || message.contains("missing");
                 let asked = match code.as_str() {
-                    "bad_request" | "bad_version" => {
+                    "bad_request" | "bad_version" if is_unknown || code == "bad_version" => {
                         "\nThe stack may run a different release than this command: muster status \
                         shows which."
                     }

@@ -8,12 +8,13 @@ macro_rules! pages {
 
 /// The pages by alarm name, without the stack's name. A test compares the names with the
 /// template's.
-const PAGES: [(&str, &str); 26] = pages![
+const PAGES: [(&str, &str); 27] = pages![
     "api-5xx",
     "api-refused",
     "blast-radius",
     "delete-stuck",
     "entity-unhealthy",
+    "image-builds",
     "in-vain",
     "job-waiting",
     "jobs-dead-letters",

@@ -18,7 +18,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Costs and waiting times", &["costs", "waits", "phases", "simulate", "report"]),
-    ("Intervene", &["delete", "pause", "resume", "pools", "connect", "dead-letters", "notices"]),
+    (
+        "Intervene",
+        &["delete", "pause", "resume", "pools", "image", "connect", "dead-letters", "notices"],
+    ),
     ("Install and update", &["setup", "upgrade", "teardown", "github"]),
     ("Shell", &["completions", "man", "help"]),
 ];

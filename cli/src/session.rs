@@ -9,6 +9,7 @@ mod dead_letters;
 mod doctor;
 mod find;
 mod github;
+mod images;
 mod logs;
 mod machine_log;
 mod notices;
@@ -86,6 +87,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Pause { switch, length } => session.switch(&switch, To::Off, length).await,
         Command::Resume(switch) => session.switch(&switch, To::On, None).await,
         Command::Pools { command } => session.pools(command).await,
+        Command::Image { watch, command } => session.image(watch, command).await,
         Command::Setup(order) => session.setup(&order).await,
         Command::Upgrade(order) => session.upgrade(&order).await,
         Command::Teardown(order) => session.teardown(&order).await,

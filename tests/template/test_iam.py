@@ -19,7 +19,7 @@ INSTANCE, VOLUME = f"{EC2}:instance/i-0123456789abcdef0", f"{EC2}:volume/vol-012
 FLEET, ENI = f"{EC2}:fleet/fleet-0123", f"{EC2}:network-interface/eni-0123"
 PLACEMENT = f"{EC2}:placement-group/acme-release"
 SPOT = f"{EC2}:spot-instances-request/sir-0123"
-IMAGE = f"arn:aws:ec2:{REGION}::image/ami-0dd"
+IMAGE, SNAPSHOT = f"arn:aws:ec2:{REGION}::image/ami-0dd", f"arn:aws:ec2:{REGION}::snapshot/snap-0dd"
 OUR_TEMPLATE, OTHER_TEMPLATE = f"{EC2}:launch-template/lt-0ours", f"{EC2}:launch-template/lt-0other"
 QUEUES = f"arn:aws:sqs:{HERE}:{STACK}-"
 JOBS, LAUNCH, REAP = (f"{QUEUES}{queue}Queue-1ABC" for queue in ("Jobs", "Launch", "Reap"))
@@ -45,7 +45,8 @@ FROM_OTHER = {"ec2:LaunchTemplate": OTHER_TEMPLATE}
 TO_EC2, TO_LAMBDA = {"iam:PassedToService": "ec2.amazonaws.com"}, {"iam:PassedToService": "lambda.amazonaws.com"}
 SPOT_ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
 FOR_SPOT, FOR_SCALING = ({"iam:AWSServiceName": f"{service}.amazonaws.com"} for service in ("spot", "autoscaling"))
-AT_FLEET, AT_RUN, LATER = ({"ec2:CreateAction": a} for a in ("CreateFleet", "RunInstances", "CreateTags"))
+CREATIONS = ("CreateFleet", "RunInstances", "CreateImage", "CreateTags")
+AT_FLEET, AT_RUN, AT_IMAGE, LATER = ({"ec2:CreateAction": action} for action in CREATIONS)
 AUDIT = {"dynamodb:LeadingKeys": ["audit#2026-11-21#1"]}
 POOL = {"dynamodb:LeadingKeys": ["pool#default"]}
 
@@ -146,6 +147,8 @@ FACTS = [
     ("ScaleUp", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_THEIRS, **AT_FLEET}),
     ("ScaleUp", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN, "aws:TagKeys": ["muster:stack", "cost"]}),
     ("ScaleUp", "Deny", "ec2:CreateTags", f"{EC2}:vpc/vpc-0cc", {**BORN_OURS, **AT_RUN}),
+    ("ScaleUp", "Deny", "ec2:CreateImage", INSTANCE, OURS),
+    ("ScaleUp", "Deny", "ec2:DeregisterImage", IMAGE, TAGGED),
     ("ScaleUp", "Deny", "ec2:DeleteTags", INSTANCE, OURS),
     ("ScaleUp", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("ScaleUp", "Deny", "ec2:ModifyInstanceAttribute", INSTANCE, OURS),
@@ -193,6 +196,33 @@ FACTS = [
     ("Reaper", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
     ("Reaper", "Deny", "dynamodb:DeleteItem", CONTROL, AUDIT),
     ("Reaper", "Allow", "dynamodb:UpdateItem", CONTROL, POOL),
+    # It images our machines, tags the images when it creates them, and deletes only those.
+    ("Reaper", "Allow", "ec2:DescribeImages", "*", {}),
+    ("Reaper", "Allow", "ec2:CreateImage", INSTANCE, OURS),
+    ("Reaper", "Allow", "ec2:CreateImage", IMAGE, BORN_OURS),
+    ("Reaper", "Allow", "ec2:CreateImage", SNAPSHOT, BORN_OURS),
+    ("Reaper", "Allow", "ec2:CreateTags", IMAGE, {**BORN_OURS, **AT_IMAGE}),
+    ("Reaper", "Allow", "ec2:CreateTags", SNAPSHOT, {**BORN_OURS, **AT_IMAGE}),
+    ("Reaper", "Allow", "ec2:DeregisterImage", IMAGE, TAGGED),
+    ("Reaper", "Allow", "ec2:DeleteSnapshot", SNAPSHOT, TAGGED),
+    ("Reaper", "Deny", "ec2:CreateImage", INSTANCE, THEIRS),
+    ("Reaper", "Deny", "ec2:CreateImage", INSTANCE, TAGGED),
+    ("Reaper", "Deny", "ec2:CreateImage", INSTANCE, {}),
+    ("Reaper", "Deny", "ec2:CreateImage", IMAGE, BORN_THEIRS),
+    ("Reaper", "Deny", "ec2:CreateImage", IMAGE, {}),
+    ("Reaper", "Deny", "ec2:CreateImage", SNAPSHOT, BORN_THEIRS),
+    ("Reaper", "Deny", "ec2:CreateImage", SNAPSHOT, {}),
+    ("Reaper", "Deny", "ec2:CreateTags", IMAGE, {**BORN_OURS, **LATER}),
+    ("Reaper", "Deny", "ec2:CreateTags", IMAGE, BORN_OURS),
+    ("Reaper", "Deny", "ec2:CreateTags", IMAGE, {**BORN_THEIRS, **AT_IMAGE}),
+    ("Reaper", "Deny", "ec2:CreateTags", SNAPSHOT, {**BORN_OURS, **LATER}),
+    ("Reaper", "Deny", "ec2:CreateTags", SNAPSHOT, {**BORN_THEIRS, **AT_IMAGE}),
+    ("Reaper", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_IMAGE}),
+    ("Reaper", "Deny", "ec2:DeregisterImage", IMAGE, {"ec2:ResourceTag/muster:stack": "another"}),
+    ("Reaper", "Deny", "ec2:DeregisterImage", IMAGE, {}),
+    ("Reaper", "Deny", "ec2:DeleteSnapshot", SNAPSHOT, {"ec2:ResourceTag/muster:stack": "another"}),
+    ("Reaper", "Deny", "ec2:DeleteSnapshot", SNAPSHOT, {}),
+    ("Reaper", "Deny", "ec2:ModifyImageAttribute", IMAGE, TAGGED),
     # --- runner-api: answers machines, and does not call EC2
     ("RunnerApi", "Allow", "logs:PutLogEvents", f"{LOGS}runner-api:log-stream:x", {}),
     ("RunnerApi", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
@@ -230,6 +260,14 @@ FACTS = [
     ("Admin", "Allow", "ec2:DescribeLaunchTemplates", "*", {}),
     ("Admin", "Allow", "ec2:DescribeLaunchTemplateVersions", "*", {}),
     ("Admin", "Allow", "ec2:DescribePlacementGroups", "*", {}),
+    # An operator deletes images by name, and all of them with the stack.
+    ("Admin", "Allow", "ec2:DeregisterImage", IMAGE, TAGGED),
+    ("Admin", "Allow", "ec2:DeleteSnapshot", SNAPSHOT, TAGGED),
+    ("Admin", "Deny", "ec2:DeregisterImage", IMAGE, {"ec2:ResourceTag/muster:stack": "another"}),
+    ("Admin", "Deny", "ec2:DeregisterImage", IMAGE, {}),
+    ("Admin", "Deny", "ec2:DeleteSnapshot", SNAPSHOT, {"ec2:ResourceTag/muster:stack": "another"}),
+    ("Admin", "Deny", "ec2:DeleteSnapshot", SNAPSHOT, {}),
+    ("Admin", "Deny", "ec2:CreateImage", INSTANCE, OURS),
     ("Admin", "Deny", "ec2:DescribeInstances", "*", {}),
     ("Admin", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("Admin", "Deny", "dynamodb:UpdateItem", CONTROL, AUDIT),
@@ -259,6 +297,8 @@ FACTS = [
     ("Instance", "Deny", "ec2:DescribeInstances", "*", {}),
     ("Instance", "Deny", "ec2:TerminateInstances", INSTANCE, OURS),
     ("Instance", "Deny", "ec2:CreateTags", INSTANCE, {**BORN_OURS, **AT_RUN}),
+    ("Instance", "Deny", "ec2:CreateImage", INSTANCE, OURS),
+    ("Instance", "Deny", "ec2:DeregisterImage", IMAGE, TAGGED),
     ("Instance", "Deny", "ec2:RunInstances", INSTANCE, {**BORN_OURS, **FROM_OURS}),
     ("Instance", "Deny", "secretsmanager:GetSecretValue", APP_KEY, {}),
     ("Instance", "Deny", "ssm:GetParameter", f"arn:aws:ssm:{HERE}:parameter/x", {}),

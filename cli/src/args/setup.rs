@@ -130,6 +130,9 @@ pub struct SetupArgs {
     /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,
+    /// Build an image for the machines: `yes` or `no` [default: asks; with --yes, yes]
+    #[arg(long, value_parser = yes_or_no)]
+    pub image: Option<&'static str>,
     /// Accept every default without prompting (requires --org or --user)
     #[arg(long, short)]
     pub yes: bool,

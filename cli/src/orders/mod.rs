@@ -5,10 +5,10 @@ pub mod outcome;
 pub mod plan;
 
 use muster_api::{
-    CanaryRequest, DeleteRequest, GithubRequest, HookOrder, JobsRequest, PoolsRequest, Request,
-    Rotated, SwitchRequest, To,
+    CanaryRequest, DeleteRequest, GithubRequest, HookOrder, ImageOrder, ImagesRequest, JobsRequest,
+    PoolsRequest, Request, Rotated, SwitchRequest, To,
 };
-use muster_domain::ids::{Entity, InstanceName, PoolName};
+use muster_domain::ids::{Entity, FamilyKey, InstanceName, PoolName};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
@@ -48,6 +48,12 @@ pub enum Order {
     },
     /// Changes or tests the App's webhook.
     Hook(HookAction),
+    /// Changes the machine images.
+    Image {
+        what: ImageOrder,
+        /// `None`: all families, or the only one.
+        family: Option<FamilyKey>,
+    },
     /// Imports the queued jobs of a repository.
     Adopt {
         repository: Entity,
@@ -218,6 +224,7 @@ impl Order {
             Self::Hook(HookAction::Rotate) => "Rotate the webhook secret".to_owned(),
             Self::Hook(HookAction::Remove) => "Remove the webhook".to_owned(),
             Self::Adopt { repository } => format!("Import jobs of {repository}"),
+            Self::Image { what, family } => image_title(*what, family.as_ref()),
         }
     }
 
@@ -226,7 +233,7 @@ impl Order {
     pub const fn reason(&self) -> Reason {
         match self {
             Self::Switch { to: To::Off, .. } | Self::Delete { .. } => Reason::Required,
-            Self::Apply { .. } | Self::Restore { .. } => Reason::Optional,
+            Self::Apply { .. } | Self::Restore { .. } | Self::Image { .. } => Reason::Optional,
             Self::Switch { to: To::On, .. }
             | Self::Canary { .. }
             | Self::Redrive { .. }
@@ -247,9 +254,14 @@ impl Order {
             | Self::Restore { .. }
             | Self::Canary { .. }
             | Self::Redrive { .. }
-            | Self::Hook(HookAction::Rotate | HookAction::Remove) => Risk::Confirm,
+            | Self::Hook(HookAction::Rotate | HookAction::Remove)
+            | Self::Image {
+                what: ImageOrder::Off | ImageOrder::Rollback | ImageOrder::Delete,
+                ..
+            } => Risk::Confirm,
             Self::Switch { .. }
             | Self::Adopt { .. }
+            | Self::Image { what: ImageOrder::On | ImageOrder::Build, .. }
             | Self::Hook(HookAction::Test | HookAction::Set) => Risk::None,
         }
     }
@@ -265,7 +277,8 @@ impl Order {
             Self::Apply { .. }
             | Self::Restore { .. }
             | Self::Canary { .. }
-            | Self::Adopt { .. } => None,
+            | Self::Adopt { .. }
+            | Self::Image { .. } => None,
         }
     }
 
@@ -288,7 +301,8 @@ impl Order {
             | Self::Apply { .. }
             | Self::Restore { .. }
             | Self::Canary { .. }
-            | Self::Hook(_) => "The audit trail records who ordered it.",
+            | Self::Hook(_)
+            | Self::Image { .. } => "The audit trail records who ordered it.",
         }
     }
 
@@ -305,7 +319,8 @@ impl Order {
             Self::Delete { .. }
             | Self::Apply { .. }
             | Self::Restore { .. }
-            | Self::Canary { .. } => true,
+            | Self::Canary { .. }
+            | Self::Image { .. } => true,
             Self::Switch { .. } | Self::Redrive { .. } | Self::Adopt { .. } | Self::Hook(_) => {
                 false
             }
@@ -317,6 +332,12 @@ impl Order {
 
     fn typed_request(&self, details: &Details, dry_run: bool) -> Option<Request> {
         let Details { reason, by, length } = details.clone();
+        let images = ImagesRequest {
+            dry_run,
+            reason: reason.clone(),
+            by: by.clone(),
+            ..ImagesRequest::default()
+        };
         let pools = PoolsRequest { dry_run, reason, by: by.clone(), ..PoolsRequest::default() };
         let reason = details.reason.clone().unwrap_or_default();
         Some(match self {
@@ -361,6 +382,11 @@ impl Order {
             Self::Restore { version } => {
                 Request::Pools(PoolsRequest { restore: Some(*version), ..pools })
             }
+            Self::Image { what, family } => Request::Images(ImagesRequest {
+                order: Some(*what),
+                family: family.clone(),
+                ..images
+            }),
             Self::Canary { pool, entity } => Request::Canary(CanaryRequest {
                 pool: pool.clone(),
                 entity: entity.clone(),
@@ -394,6 +420,10 @@ impl Order {
             Self::Hook(HookAction::Rotate) => "github rotate".to_owned(),
             Self::Hook(hook) => format!("github hook {}", hook.as_str()),
             Self::Adopt { repository } => format!("jobs --adopt {repository}"),
+            Self::Image { what, family } => {
+                let family = family.iter().map(|family| format!(" --family {family}"));
+                format!("image {}{}", image_word(*what), family.collect::<String>())
+            }
             Self::Canary { pool, entity } => {
                 let pool = pool.iter().map(|pool| format!(" --pool {pool}"));
                 let entity = entity.iter().map(|entity| format!(" --entity {entity}"));
@@ -402,5 +432,33 @@ impl Order {
         };
         let why = if self.reason() == Reason::None { "" } else { " --reason \"…\"" };
         format!("muster {order}{why}")
+    }
+}
+
+/// All orders about images, in display order.
+pub(crate) const IMAGE_ORDERS: [ImageOrder; 5] =
+    [ImageOrder::On, ImageOrder::Off, ImageOrder::Build, ImageOrder::Rollback, ImageOrder::Delete];
+
+/// Returns its word in a form and on the command line.
+pub(crate) const fn image_word(what: ImageOrder) -> &'static str {
+    match what {
+        ImageOrder::On => "on",
+        ImageOrder::Off => "off",
+        ImageOrder::Build => "build",
+        ImageOrder::Rollback => "rollback",
+        ImageOrder::Delete => "delete",
+    }
+}
+
+fn image_title(what: ImageOrder, family: Option<&FamilyKey>) -> String {
+    let of = family.map(|family| format!(" of {family}")).unwrap_or_default();
+    match (what, family) {
+        (ImageOrder::On, _) => "Turn images on".to_owned(),
+        (ImageOrder::Off, _) => "Turn images off".to_owned(),
+        (ImageOrder::Build, Some(family)) => format!("Build an image for {family}"),
+        (ImageOrder::Build, None) => "Build an image for each family".to_owned(),
+        (ImageOrder::Rollback, _) => format!("Go back to the previous image{of}"),
+        (ImageOrder::Delete, Some(_)) => format!("Delete the images{of}"),
+        (ImageOrder::Delete, None) => "Delete all images".to_owned(),
     }
 }

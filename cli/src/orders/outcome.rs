@@ -1,7 +1,8 @@
 //! The outcome of an order.
 
 use muster_api::answers::{
-    AdoptedJobs, AppliedPools, OrderedCanary, OrderedDelete, ShownGithub, SwitchedNow, TestedHook,
+    AdoptedJobs, AppliedPools, ImagesStatus, OrderedCanary, OrderedDelete, ShownGithub,
+    SwitchedNow, TestedHook,
 };
 use muster_domain::time::Time;
 use serde_json::Value;
@@ -72,6 +73,10 @@ impl Outcome {
                     }
                     (_, (_, other)) => format!("The webhook: {other}"),
                 })
+            }
+            Order::Image { what, .. } => {
+                let images: ImagesStatus = parsed("images", answer)?;
+                Self::Done(views::images::done(*what, &images))
             }
             Order::Adopt { .. } => Self::Adopted(Box::new(parsed("jobs", answer)?)),
         })

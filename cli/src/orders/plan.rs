@@ -1,7 +1,8 @@
 //! What an order will do, and what will still block it.
 
 use muster_api::answers::{
-    AppliedPools, DeleteDryRun, OrderedCanary, Overview, PoolStatus, ShownGithub, ShownInstance,
+    AppliedPools, DeleteDryRun, ImagesStatus, OrderedCanary, Overview, PoolStatus, ShownGithub,
+    ShownInstance,
 };
 use muster_api::{To, VERSION};
 use muster_domain::ids::PoolName;
@@ -26,6 +27,7 @@ pub enum OrderPlan {
     Canary(Box<OrderedCanary>),
     Redrive(DeadLetterQueue),
     Hook(Box<ShownGithub>),
+    Images(Box<ImagesStatus>),
     /// An import: GitHub is queried only when it is ordered.
     Adopt,
 }
@@ -48,6 +50,7 @@ impl OrderPlan {
             }
             Order::Apply { .. } | Order::Restore { .. } => Self::Pools(parsed("pools", would)?),
             Order::Canary { .. } => Self::Canary(Box::new(parsed("canary", would)?)),
+            Order::Image { .. } => Self::Images(Box::new(parsed("images", would)?)),
             Order::Adopt { .. } => Self::Adopt,
             Order::Hook(_) => Self::Hook(Box::new(parsed("github", found)?)),
             Order::Redrive { queue } => {
@@ -62,6 +65,7 @@ impl OrderPlan {
         match self {
             Self::Redrive(queue) => queue.messages == 0,
             Self::Hook(_) => self.blocked().is_some(),
+            Self::Images(images) => images.changes.is_empty(),
             Self::Switch(_) | Self::Delete(..) | Self::Pools(_) | Self::Canary(_) | Self::Adopt => {
                 false
             }
@@ -121,10 +125,13 @@ impl OrderPlan {
                  other job."
                     .to_owned(),
             ],
+            (Self::Images(images), Order::Image { what, .. }) => {
+                views::images::plan(*what, images)
+            }
             (Self::Canary(canary), _) => {
                 vec![views::canary::starts(canary), views::canary::alone(canary)]
             }
-            (Self::Switch(_) | Self::Delete(..) | Self::Hook(_), _) => Vec::new(),
+            (Self::Switch(_) | Self::Delete(..) | Self::Hook(_) | Self::Images(_), _) => Vec::new(),
         };
         for sentence in sentences {
             page.wrapped(Text::from(sentence));
@@ -141,6 +148,7 @@ impl OrderPlan {
             Self::Canary(canary) => json!(canary),
             Self::Redrive(queue) => queue.json(),
             Self::Hook(github) => json!(github),
+            Self::Images(images) => json!(images),
             Self::Switch(_) | Self::Adopt => json!({}),
         })
     }

@@ -60,7 +60,7 @@ impl<W: Cloud + Console> Session<'_, W> {
 
     /// Returns the subject that the audit trail uses for a name.
     async fn subject(&mut self, name: &str) -> Result<String, Failure> {
-        if ["switches", "pools"].contains(&name) {
+        if ["switches", "pools", "images"].contains(&name) {
             return Ok(name.to_owned());
         }
         match self.show_instance(name).await {

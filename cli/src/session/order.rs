@@ -109,7 +109,7 @@ impl<W: Cloud + Console> Session<'_, W> {
         self.sent(order, &details, plan.as_ref()).await
     }
 
-    fn shown_plan(&self, order: &Order, plan: &OrderPlan) -> String {
+    pub(super) fn shown_plan(&self, order: &Order, plan: &OrderPlan) -> String {
         if self.json { pretty(&plan.json()) } else { plan.page(order, self.screen) }
     }
 

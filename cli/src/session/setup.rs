@@ -59,11 +59,14 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
             replace: false,
         };
         let app = self.github_create(&create, order.by.as_deref()).await?;
+        self.world.stage("machine image");
+        let wanted = order.image.map(|image| image == "yes");
+        let builds = self.offer_images(wanted, order.yes, order.by.clone()).await?;
         self.world.stage("first job");
         if self.json {
             return Ok(app);
         }
-        self.first_job(&app).await
+        self.first_job(&app, builds).await
     }
 
     /// Prints the account. Without valid credentials, this fails early.
@@ -243,7 +246,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     }
 
     /// Prints the remaining steps and likely obstacles.
-    async fn first_job(&mut self, app: &str) -> Result<String, Failure> {
+    async fn first_job(&mut self, app: &str, builds: bool) -> Result<String, Failure> {
         // Optional: an older release does not support this query.
         let seen = self.asked("github", Request::Github(GithubRequest::of_repositories())).await;
         let seen: Option<RepositoryList> = seen.ok();
@@ -260,7 +263,8 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         let status: StackStatus = self.asked("status", status).await?;
         let jobs = Request::Jobs(JobsRequest { limit: 20, ..JobsRequest::default() });
         let jobs: JobList = self.asked("jobs", jobs).await?;
-        let page = views::setup::first_job(&status, &jobs, seen.as_ref(), &left, self.screen);
+        let page =
+            views::setup::first_job(&status, &jobs, seen.as_ref(), &left, builds, self.screen);
         Ok(format!("{app}\n{page}"))
     }
 

@@ -12,7 +12,7 @@ use super::machine_log::PREFIX as MACHINE_LOGS;
 use crate::args::TeardownArgs;
 use crate::failure::{Failure, parsed};
 use crate::setup::stack::{ExistingStack, call, cause};
-use crate::views::setup as views;
+use crate::views::setup::{self as views, RemainingImages};
 use crate::world::{Cloud, Console};
 
 /// The reason in the audit trail, which outlives the stack.
@@ -38,8 +38,13 @@ impl<W: Cloud + Console> Session<'_, W> {
         if may_launch {
             self.world.stage("no new machines");
             self.no_launches(order).await?;
+            let has_images = self.delete_images(REASON, order.by.clone()).await?;
             self.world.stage("the last machines");
             self.no_instances().await?;
+            if has_images {
+                self.world.stage("machine images");
+                self.no_images().await?;
+            }
         }
         self.world.stage("machines at EC2");
         self.no_machines(&stack).await?;
@@ -50,9 +55,10 @@ impl<W: Cloud + Console> Session<'_, W> {
         }
         self.world.stage("deletion");
         self.no_stack(&stack, &found).await?;
+        let images = self.images_at_ec2(&stack).await;
         let notices = self.no_notices(&stack).await;
         let (table, logs) = (found.output("ControlTableName"), found.output(MACHINE_LOGS));
-        Ok(views::left(table, logs, notices.as_deref(), self.screen))
+        Ok(views::left(table, logs, notices.as_deref(), &images, self.screen))
     }
 
     /// Asks for confirmation: the user types the stack's name.
@@ -62,8 +68,8 @@ impl<W: Cloud + Console> Session<'_, W> {
         }
         let (region, typed) = (self.world.region(), format!("Type {stack} to tear it down"));
         self.world.say(&format!(
-            "Stack {stack} in {region}: launches stop, running jobs finish, and the stack is \
-            deleted after the last machine has ended."
+            "Stack {stack} in {region}: launches stop, running jobs finish, the machine images are \
+            deleted, and the stack is deleted after the last machine has ended."
         ));
         let typed = self.world.ask(&typed)?;
         if typed.trim() == stack { Ok(()) } else { Err(Failure::NotConfirmed) }
@@ -132,6 +138,18 @@ impl<W: Cloud + Console> Session<'_, W> {
                 told = now;
             }
             self.pause().await?;
+        }
+    }
+
+    /// Returns the stack's images that EC2 still has: CloudFormation deletes none.
+    async fn images_at_ec2(&mut self, stack: &str) -> RemainingImages {
+        match self.call(images(stack)).await {
+            Ok(answer) => {
+                let all = answer["imagesSet"].as_array().into_iter().flatten();
+                let ids = all.filter_map(|one| one["imageId"].as_str().map(str::to_owned));
+                RemainingImages::Known(ids.collect())
+            }
+            Err(_) => RemainingImages::Unknown(stack.to_owned()),
         }
     }
 
@@ -206,4 +224,18 @@ fn machines(stack: &str) -> Call {
         ("Filter.2.Value.4", "stopped"),
     ]);
     Call::query("ec2", &fields)
+}
+
+/// Returns the call that lists images with the stack's tag.
+fn images(stack: &str) -> Call {
+    Call::query(
+        "ec2",
+        &[
+            ("Action", "DescribeImages"),
+            ("Version", "2016-11-15"),
+            ("Owner.1", "self"),
+            ("Filter.1.Name", "tag:muster:stack"),
+            ("Filter.1.Value.1", stack),
+        ],
+    )
 }

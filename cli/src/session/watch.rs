@@ -280,6 +280,7 @@ fn failed(instance: &Instance) -> Option<String> {
         | DeleteReason::NotNeeded
         | DeleteReason::MachineGone
         | DeleteReason::MaxLifetime
+        | DeleteReason::BuildEnded
         | DeleteReason::Retired
         | DeleteReason::Outdated => None,
     }

@@ -1,7 +1,7 @@
 //! The page that confirms an order: what it would do, a field for the reason, and a button.
 
 use maud::{Markup, html};
-use muster_api::{MIN_REASON, To, is_reason};
+use muster_api::{ImageOrder, MIN_REASON, To, is_reason};
 use muster_domain::time::Seconds;
 use serde_json::Value;
 
@@ -68,7 +68,8 @@ const fn is_pause(order: &Order) -> bool {
         | Order::Canary { .. }
         | Order::Redrive { .. }
         | Order::Adopt { .. }
-        | Order::Hook(_) => false,
+        | Order::Hook(_)
+        | Order::Image { .. } => false,
     }
 }
 
@@ -168,6 +169,11 @@ fn button(order: &Order) -> &'static str {
         Order::Canary { .. } => "Launch it",
         Order::Redrive { .. } => "Redrive",
         Order::Adopt { .. } => "Import them",
+        Order::Image { what: ImageOrder::On, .. } => "Turn images on",
+        Order::Image { what: ImageOrder::Off, .. } => "Turn images off",
+        Order::Image { what: ImageOrder::Build, .. } => "Build it",
+        Order::Image { what: ImageOrder::Rollback, .. } => "Go back",
+        Order::Image { what: ImageOrder::Delete, .. } => "Delete them",
         Order::Hook(HookAction::Test) => "Redeliver it",
         Order::Hook(HookAction::Set) => "Point it here",
         Order::Hook(HookAction::Rotate) => "Rotate the secret",

@@ -7,7 +7,7 @@ use super::fields::{Fields, address};
 use super::memory::PageQuery;
 use super::page::{Filter, UiPage};
 use crate::args::Dead;
-use crate::orders::{DeleteFlags, HookAction, Lookup, Order, Switched};
+use crate::orders::{DeleteFlags, HookAction, IMAGE_ORDERS, Lookup, Order, Switched, image_word};
 
 impl Order {
     /// Parses an order from its action and the fields of a query or form.
@@ -37,6 +37,15 @@ impl Order {
             "hook" => {
                 let what = fields.get("what")?;
                 HookAction::ALL.into_iter().find(|hook| hook.as_str() == what).map(Self::Hook)
+            }
+            "image" => {
+                let word = fields.get("what")?;
+                let what = IMAGE_ORDERS.into_iter().find(|what| image_word(*what) == word)?;
+                let family = match fields.get("family") {
+                    Some(family) => Some(family.parse().ok()?),
+                    None => None,
+                };
+                Some(Self::Image { what, family })
             }
             "adopt" => {
                 let repository: Entity = fields.get("repository")?.trim().parse().ok()?;
@@ -73,6 +82,7 @@ impl Order {
             Self::Redrive { .. } => "redrive",
             Self::Adopt { .. } => "adopt",
             Self::Hook(_) => "hook",
+            Self::Image { .. } => "image",
         }
     }
 
@@ -89,6 +99,10 @@ impl Order {
             Self::Redrive { queue } => vec![("queue", queue.name().to_owned())],
             Self::Adopt { repository } => vec![("repository", repository.to_string())],
             Self::Hook(hook) => vec![("what", hook.as_str().to_owned())],
+            Self::Image { what, family } => {
+                let family = family.iter().map(|family| ("family", family.to_string()));
+                std::iter::once(("what", image_word(*what).to_owned())).chain(family).collect()
+            }
             Self::Canary { pool, entity } => {
                 let pool = pool.iter().map(|pool| ("pool", pool.to_string()));
                 let entity = entity.iter().map(|entity| ("entity", entity.to_string()));
@@ -126,9 +140,10 @@ impl Order {
             },
             Self::Delete { name, .. } => UiPage::Machine(name.to_string()),
             Self::Canary { pool: Some(pool), .. } => UiPage::Pool(pool.clone()),
-            Self::Apply { .. } | Self::Restore { .. } | Self::Canary { pool: None, .. } => {
-                UiPage::Pools
-            }
+            Self::Apply { .. }
+            | Self::Restore { .. }
+            | Self::Canary { pool: None, .. }
+            | Self::Image { .. } => UiPage::Pools,
             Self::Redrive { .. } => UiPage::DeadLetters(None),
             Self::Adopt { .. } => UiPage::Jobs(Filter::default()),
             Self::Hook(_) => UiPage::GitHub,

@@ -260,6 +260,8 @@ fn subject(subject: &str) -> Markup {
     match subject {
         "switches" => html! { a href="/" { "switches" } },
         "pools" => html! { a href="/pools" { "pools" } },
+        // Images have no page.
+        "images" => html! { "images" },
         "app" | "github" => html! { a href="/github" { (Said(subject)) } },
         name => machine(name),
     }

@@ -6,6 +6,7 @@ pub mod costs;
 pub mod dead_letters;
 pub mod doctor;
 pub mod github;
+pub mod images;
 pub mod instances;
 pub mod job;
 pub mod jobs;
@@ -30,11 +31,12 @@ use crate::table::{Cell, Column, DataTable, Subject, Text, TextStyle};
 /// Replaces the names of request fields in the function's message with the command's options.
 #[must_use]
 pub fn told(message: &str) -> String {
-    const WORDS: [(&str, &str); 11] = [
+    const WORDS: [(&str, &str); 12] = [
         ("\"kill_running_job\": true", "--kill-running-job"),
         ("\"force\": true", "--force"),
         ("a \"pool\"", "a --pool"),
         ("name an \"entity\"", "pass --entity"),
+        ("name a \"family\"", "pass --family"),
         ("\"entity\"", "--entity"),
         ("\"limit\"", "--limit"),
         ("\"reason\"", "--reason"),

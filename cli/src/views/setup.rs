@@ -9,13 +9,14 @@ use crate::setup::stack::ResourceChange;
 use crate::table::{Column, DataTable, Text, TextStyle};
 use crate::words::count;
 
-/// Renders how to run a first job, and its likely obstacles.
+/// Renders how to run a first job, and its likely obstacles. `builds`: whether an image is being built.
 #[must_use]
 pub fn first_job(
     status: &StackStatus,
     waiting: &JobList,
     seen: Option<&RepositoryList>,
     left: &[Entity],
+    builds: bool,
     screen: Screen,
 ) -> String {
     let mut page = TextPage::new(screen);
@@ -36,6 +37,12 @@ pub fn first_job(
         "Try a machine without a job:   ".into(),
         Text::new("muster doctor --canary", TextStyle::Strong),
     ]);
+    if builds {
+        page.line([
+            "Follow the image's build:      ".into(),
+            Text::new("muster image --watch", TextStyle::Strong),
+        ]);
+    }
     // If it is unknown whether jobs are queued, show how to import them.
     let unknown = "OWNER/REPO".to_owned();
     let is_known =
@@ -141,12 +148,41 @@ pub fn waits_for_machines(ids: &[String]) -> String {
     )
 }
 
+/// The machine images that EC2 still has after a stack was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemainingImages {
+    Known(Vec<String>),
+    /// EC2 did not answer; with the stack's name.
+    Unknown(String),
+}
+
+impl RemainingImages {
+    fn sentence(&self) -> Option<String> {
+        const DELETE: &str = "aws ec2 deregister-image --delete-associated-snapshots --image-id";
+        match self {
+            Self::Known(ids) => match ids.as_slice() {
+                [] => None,
+                [id] => Some(format!("a machine image with its snapshot: {DELETE} {id}")),
+                ids => Some(format!(
+                    "the machine images {} with their snapshots; for each of them: {DELETE} ID",
+                    ids.join(", ")
+                )),
+            },
+            Self::Unknown(stack) => Some(format!(
+                "machine images with their snapshots, if there are any. To list them: aws ec2 describe-images --owners \
+                 self --filters Name=tag:muster:stack,Values={stack}. To delete one: {DELETE} ID"
+            )),
+        }
+    }
+}
+
 /// Renders what remains after a stack was deleted.
 #[must_use]
 pub fn left(
     table: Option<&str>,
     logs: Option<&str>,
     notices: Option<&str>,
+    images: &RemainingImages,
     screen: Screen,
 ) -> String {
     let mut page = TextPage::new(screen);
@@ -165,6 +201,7 @@ pub fn left(
     rows.extend(bucket.map(|name| {
         format!("the machines' logs, each until it expires: aws s3 rb --force s3://{name}")
     }));
+    rows.extend(images.sentence());
     rows.extend(notices.map(|name| {
         format!(
             "the notification address, a secret: aws secretsmanager delete-secret --secret-id \

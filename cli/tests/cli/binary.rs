@@ -94,7 +94,7 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 33] = [
+    let commands: [&[&str]; 40] = [
         &[],
         &["status"],
         &["doctor"],
@@ -119,6 +119,13 @@ fn help_is_as_recorded() {
         &["pools", "edit"],
         &["pools", "history"],
         &["pools", "restore"],
+        &["image"],
+        &["image", "on"],
+        &["image", "off"],
+        &["image", "build"],
+        &["image", "history"],
+        &["image", "rollback"],
+        &["image", "delete"],
         &["setup"],
         &["upgrade"],
         &["teardown"],
@@ -131,8 +138,15 @@ fn help_is_as_recorded() {
     ];
     let pages = commands.map(|command| {
         // In short, but for what needs a second sentence.
-        let long: [&[&str]; 6] =
-            [&[], &["delete"], &["watch"], &["setup"], &["teardown"], &["github", "create"]];
+        let long: [&[&str]; 7] = [
+            &[],
+            &["delete"],
+            &["watch"],
+            &["image"],
+            &["setup"],
+            &["teardown"],
+            &["github", "create"],
+        ];
         let is_long = long.contains(&command);
         let line = [command, &[if is_long { "--help" } else { "-h" }]].concat();
         let output = muster(&line).output().expect("a process");
@@ -331,8 +345,11 @@ fn text_of_others_is_never_obeyed() {
     let events = json(serde_json::json!({ "events": [{ "timestamp": 0, "message": HOSTILE }] }));
     let mut named = recorded("jobs");
     named["jobs"][0]["name"] = serde_json::json!(HOSTILE);
+    let failure = serde_json::json!({ "count": 1, "at": "2026-11-20T23:30:00Z", "why": HOSTILE });
+    let family = serde_json::json!({ "failure": failure, "next_build_at": "2199-01-01T00:00:00Z" });
+    let failed = crate::image::status(true, &[crate::image::family(&family)], 0);
     type Answer<'a> = (u16, &'static str, String);
-    let cases: [(&str, &[&str], Answer<'_>); 14] = [
+    let cases: [(&str, &[&str], Answer<'_>); 16] = [
         ("a refusal", &["show", "x"], (200, "", refused.clone())),
         ("a refusal, as JSON", &["show", "x", "--json"], (200, "", refused.clone())),
         ("a refusal, told of", &["show", "x", "-v"], (200, "", refused)),
@@ -340,6 +357,8 @@ fn text_of_others_is_never_obeyed() {
         ("an unknown word", &["jobs"], (200, "", json(unread))),
         ("a name", &["jobs"], (200, "", json(named.clone()))),
         ("a name, as JSON", &["jobs", "--json"], (200, "", json(named))),
+        ("a failed build", &["image"], (200, "", json(failed.clone()))),
+        ("a failed build, followed", &["image", "--watch", "--json"], (200, "", json(failed))),
         ("AWS's own no", &["status"], (403, "", denied.clone())),
         ("AWS's error", &["status"], (400, "", other.clone())),
         ("a function that broke", &["status"], (200, unhandled, broken)),

@@ -8,6 +8,7 @@ mod doctor;
 mod fake;
 mod findings;
 mod github;
+mod image;
 mod notices;
 mod orders;
 mod pages;

@@ -1,6 +1,7 @@
 //! From an account to a first job: what is found, asked, deployed and told, and what goes on after
 //! a stop.
 
+use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use crate::binary::{muster, serve, with_credentials};
 use crate::fake::Fake;
 use crate::github::{created, installed, new, none, tested, visited};
-use crate::orders::told;
+use crate::image;
+use crate::orders::{refused, told};
 use crate::recorded;
 
 const ID: &str = "arn:aws:cloudformation:us-east-1:111122223333:stack/muster/9";
@@ -101,9 +103,39 @@ fn private() -> Value {
 
 /// What the App and the first job are answered.
 fn app() -> Vec<Value> {
-    let mut all = vec![none(), new(), installed(), tested(200), installed(), private()];
-    all.extend([recorded("status"), recorded("jobs")]);
+    let mut all = vec![none(), new(), installed(), tested(200), installed()];
+    all.extend([images(false), built(), private(), recorded("status"), recorded("jobs")]);
     all
+}
+
+/// The images of a stack with one pool.
+fn images(on: bool) -> Value {
+    image::status(on, &[image::family(&json!({}))], 0)
+}
+
+/// The answer to the order that turns images on.
+fn built() -> Value {
+    let mut answer = images(true);
+    answer["changes"] =
+        json!(["images are on: a build starts within a minute for each family without one"]);
+    answer
+}
+
+/// The same for a person who wants no images.
+fn without_images() -> VecDeque<Value> {
+    let mut all = app();
+    all.retain(|answer| *answer != built());
+    all.into()
+}
+
+/// A stack whose App is connected already.
+fn again(answers: impl IntoIterator<Item = Value>) -> Fake {
+    let app = [installed(), installed(), tested(200), installed()];
+    Fake {
+        files: BUILT,
+        services: [who(), stack("CREATE_COMPLETE")].into(),
+        ..Fake::of(app.into_iter().chain(answers))
+    }
 }
 
 fn fresh(services: Vec<Answer>, child: Vec<Option<ProgramResult>>) -> Fake {
@@ -148,10 +180,10 @@ fn an_account_comes_to_a_first_job() {
     told(
         "run_setup",
         [
-            // Enter, five times.
+            // Enter, six times.
             (
                 Fake {
-                    says: ["", "", "", "", ""].into(),
+                    says: ["", "", "", "", "", ""].into(),
                     github: [Some(owned)].into(),
                     ..fresh(services.clone(), child.clone())
                 },
@@ -170,9 +202,11 @@ fn an_account_comes_to_a_first_job() {
                         "o'ps@acme.io",
                         "ops@acme.io",
                         "y",
+                        "no",
                     ]
                     .into(),
                     github: [None].into(),
+                    answers: without_images(),
                     ..fresh(small_account(services.clone()), child.clone())
                 },
                 vec!["setup", "--by", "mira"],
@@ -210,6 +244,7 @@ fn an_account_comes_to_a_first_job() {
                         installed(),
                         tested(200),
                         installed(),
+                        images(true),
                         recorded("github_repositories"),
                         recorded("jobs_adopted"),
                         recorded("status"),
@@ -228,6 +263,7 @@ fn an_account_comes_to_a_first_job() {
                         installed(),
                         tested(200),
                         installed(),
+                        images(true),
                         recorded("github_repositories"),
                         recorded("status"),
                         recorded("jobs"),
@@ -246,12 +282,28 @@ fn an_account_comes_to_a_first_job() {
                         installed(),
                         tested(200),
                         installed(),
+                        refused("bad_request", "unknown variant `images`"),
                         private(),
                         recorded("status"),
                         recorded("jobs"),
                     ])
                 },
                 vec!["setup", "--by", "mira"],
+            ),
+            // The image is refused, and by an option.
+            (
+                again([
+                    images(false),
+                    refused("unavailable", "the tables do not answer"),
+                    private(),
+                    recorded("status"),
+                    recorded("jobs"),
+                ]),
+                vec!["setup", "--by", "mira", "--image", "yes"],
+            ),
+            (
+                again([images(false), private(), recorded("status"), recorded("jobs")]),
+                vec!["setup", "--by", "mira", "--image", "no"],
             ),
             // Stopped while CloudFormation went on.
             (
@@ -269,6 +321,7 @@ fn an_account_comes_to_a_first_job() {
                         installed(),
                         tested(200),
                         installed(),
+                        images(false),
                         private(),
                         recorded("status"),
                         recorded("jobs"),

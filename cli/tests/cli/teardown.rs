@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::fake::Fake;
 use crate::github::{installed, none};
+use crate::image::{self, changed};
 use crate::orders::{refused, told};
 use crate::recorded;
 use crate::setup::{Answer, BUILT, TEMPLATE, ended, event, no_stack, resources, service, stack};
@@ -51,9 +52,20 @@ fn machines(ids: &[&str]) -> Answer {
     Ok(json!({ "reservationSet": all }))
 }
 
+/// The images while a stack is taken down.
+fn images(unused: usize, builds: bool) -> Value {
+    let build = builds.then(|| image::build(image::INSTALLS));
+    image::status(false, &[image::family(&json!({ "build": build }))], unused)
+}
+
+fn at_ec2(ids: &[&str]) -> Answer {
+    let all: Vec<Value> = ids.iter().map(|id| json!({ "imageId": id })).collect();
+    Ok(json!({ "imagesSet": all }))
+}
+
 fn fake(answers: Vec<Value>, services: Vec<Answer>, says: &[&'static str]) -> Fake {
     let says = says.iter().copied().collect();
-    Fake { services: services.into(), says, patience: 9, ..Fake::of(answers) }
+    Fake { services: services.into(), says, patience: 19, ..Fake::of(answers) }
 }
 
 #[test]
@@ -61,7 +73,7 @@ fn fake(answers: Vec<Value>, services: Vec<Answer>, says: &[&'static str]) -> Fa
 fn what_knows_about_the_machines_goes_last() {
     let line = || vec!["teardown", "--by", "mira"];
     let yes = || vec!["teardown", "--by", "mira", "--yes"];
-    let empty = || [list(&[]), status(true)];
+    let empty = || [images(0, false), list(&[]), status(true)];
     let gone = || {
         service(
             "cloudformation:DescribeStacks",
@@ -80,6 +92,10 @@ fn what_knows_about_the_machines_goes_last() {
                     vec![
                         status(false),
                         recorded("switch"),
+                        changed(
+                            images(2, true),
+                            &["images are off", "image ami-0a of x64 is deleted"],
+                        ),
                         list(&["default-l0-0", "default-l0-1"]),
                         status(true),
                         list(&["default-l0-0", "default-l0-1"]),
@@ -90,6 +106,10 @@ fn what_knows_about_the_machines_goes_last() {
                         orphaned(),
                         list(&[]),
                         status(true),
+                        images(2, true),
+                        images(1, false),
+                        images(1, false),
+                        images(0, false),
                         installed(),
                     ],
                     vec![
@@ -99,6 +119,7 @@ fn what_knows_about_the_machines_goes_last() {
                         Ok(json!({})),
                         stack("DELETE_IN_PROGRESS"),
                         stack("DELETE_COMPLETE"),
+                        at_ec2(&[]),
                         Ok(json!({})),
                     ],
                     &["muster", "y"],
@@ -117,6 +138,7 @@ fn what_knows_about_the_machines_goes_last() {
                         Ok(json!({})),
                         stack("UPDATE_ROLLBACK_FAILED"),
                         gone(),
+                        at_ec2(&[]),
                         no_notices("ResourceNotFoundException"),
                     ],
                     &[],
@@ -128,7 +150,8 @@ fn what_knows_about_the_machines_goes_last() {
                 fake(
                     [
                         vec![paused(), recorded("switch")],
-                        empty().to_vec(),
+                        vec![refused("bad_request", "unknown variant `images`")],
+                        empty()[1..].to_vec(),
                         vec![refused("unavailable", "no")],
                     ]
                     .concat(),
@@ -137,6 +160,7 @@ fn what_knows_about_the_machines_goes_last() {
                         machines(&[]),
                         Ok(json!({})),
                         gone(),
+                        at_ec2(&[]),
                         no_notices("ResourceNotFoundException"),
                     ],
                     &[],
@@ -151,6 +175,7 @@ fn what_knows_about_the_machines_goes_last() {
                         stack("DELETE_IN_PROGRESS"),
                         machines(&[]),
                         gone(),
+                        at_ec2(&[]),
                         no_notices("ResourceNotFoundException"),
                     ],
                     &[],
@@ -166,6 +191,11 @@ fn what_knows_about_the_machines_goes_last() {
                         machines(&[]),
                         Ok(json!({})),
                         gone(),
+                        service(
+                            "ec2:DescribeImages",
+                            "UnauthorizedOperation",
+                            "You are not authorized",
+                        ),
                         no_notices("AccessDeniedException"),
                     ],
                     &[],
@@ -177,7 +207,7 @@ fn what_knows_about_the_machines_goes_last() {
                 Fake {
                     patience: 1,
                     ..fake(
-                        vec![status(true), list(&["default-l0-0"]), status(true)],
+                        vec![status(true), images(0, false), list(&["default-l0-0"]), status(true)],
                         vec![stack("CREATE_COMPLETE")],
                         &[],
                     )
@@ -220,6 +250,36 @@ fn what_knows_about_the_machines_goes_last() {
             (fake(vec![], vec![no_stack()], &[]), yes()),
         ],
     );
+}
+
+/// The end lists them with the command that deletes them.
+#[test]
+fn images_that_ec2_keeps_do_not_keep_the_stack() {
+    let before = vec![status(true), images(2, false), list(&[]), status(true)];
+    let waits = std::iter::repeat_n(images(2, false), 201);
+    let answers = before.into_iter().chain(waits).chain([none()]).collect();
+    let gone =
+        service("cloudformation:DescribeStacks", "ValidationError", "Stack x does not exist");
+    let no_notices = service("secretsmanager:DeleteSecret", "ResourceNotFoundException", "no");
+    let services = vec![
+        stack("CREATE_COMPLETE"),
+        machines(&[]),
+        Ok(json!({})),
+        gone,
+        at_ec2(&["ami-0a", "ami-0b"]),
+        no_notices,
+    ];
+    let world = Fake { patience: 999, ..fake(answers, services, &[]) };
+    let told = world.run(&["teardown", "--by", "mira", "--yes"]);
+    for said in [
+        "2 machine images left; this takes a few minutes",
+        "! 2 machine images left after 10 min; for the reason: muster logs reaper",
+        "stack muster is deleted",
+        "- the machine images ami-0a, ami-0b with their snapshots; for each of them: aws ec2",
+        "exit 0",
+    ] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
 }
 
 fn changes() -> Answer {

@@ -1,6 +1,7 @@
 //! Orders: what the pages show before and after, and that the terminal does the same.
 
 use clap::Parser as _;
+use muster_api::ImageOrder;
 use muster_cli::failure::Failure;
 use muster_cli::orders::outcome::Outcome;
 use muster_cli::orders::plan::OrderPlan;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use super::pages::{about, answer, is_text, lines, queue, spoilt};
 use crate::fake::{Fake, NOW};
 use crate::github::{installed, tested};
+use crate::image::{family, status};
 use crate::orders::says;
 use crate::services::{attributes, queues};
 use crate::{compare, recorded};
@@ -30,12 +32,13 @@ pub(crate) fn plan(action: &str, fields: &str) -> OrderPlan {
         Order::Delete { .. } => Some(recorded("delete_dry_run")),
         Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
         Order::Canary { .. } => Some(recorded("canary_dry_run")),
+        Order::Image { what, .. } => Some(images(*what)),
     };
     OrderPlan::read(&order, first, would).expect("a plan")
 }
 
 /// Each order that the pages offer, with the fields of its form.
-const ORDERS: [(&str, &str); 18] = [
+const ORDERS: [(&str, &str); 23] = [
     ("pause", "what=launches"),
     ("resume", "what=gpu"),
     ("resume", "what=launches"),
@@ -54,6 +57,11 @@ const ORDERS: [(&str, &str); 18] = [
     ("hook", "what=set"),
     ("hook", "what=rotate"),
     ("hook", "what=remove"),
+    ("image", "what=on"),
+    ("image", "what=off"),
+    ("image", "what=build&family=x64"),
+    ("image", "what=rollback&family=x64"),
+    ("image", "what=delete"),
 ];
 
 #[test]
@@ -87,6 +95,7 @@ const fn kind(order: &Order) -> usize {
         Order::Redrive { .. } => 5,
         Order::Adopt { .. } => 6,
         Order::Hook(_) => 7,
+        Order::Image { .. } => 8,
     }
 }
 
@@ -112,7 +121,21 @@ fn every_order_is_read_planned_and_typed() {
         let refused = muster_cli::args::Muster::try_parse_from(words).err();
         assert!(refused.is_none(), "{command}: {refused:?}");
     }
-    assert!(kinds.into_iter().eq(0..8), "a kind of order has no row");
+    assert!(kinds.into_iter().eq(0..9), "a kind of order has no row");
+}
+
+/// The answer to an order about images, and to its dry run.
+fn images(what: ImageOrder) -> Value {
+    let change = match what {
+        ImageOrder::On => "images are on",
+        ImageOrder::Off => "images are off",
+        ImageOrder::Build => "an image for x64 is built as soon as a machine is available",
+        ImageOrder::Rollback => "machines of x64 boot ami-0a instead of ami-0b",
+        ImageOrder::Delete => "image ami-0b of x64 is deleted",
+    };
+    let mut answer = status(true, &[family(&json!({}))], 0);
+    answer["changes"] = json!([change]);
+    answer
 }
 
 fn done(action: &str, fields: &str, answer: Value) -> String {
@@ -139,6 +162,8 @@ fn an_order_shows_what_came_of_it() {
         done("hook", "what=test", tested(202)),
         done("hook", "what=test", tested(401)),
         done("hook", "what=rotate", installed()),
+        done("image", "what=rollback&family=x64", images(ImageOrder::Rollback)),
+        done("image", "what=build", images(ImageOrder::Build)),
     ];
     compare("ui_done.html", &all.join("\n"));
     let order = order("adopt", "repository=acme%2Fweb");
@@ -159,6 +184,8 @@ fn what_makes_no_order_is_none() {
         ("canary", "entity=acme"),
         ("redrive", "queue=nothing"),
         ("hook", "what=nothing"),
+        ("image", "what=nothing"),
+        ("image", "what=build&family=x+64"),
         ("nothing", "name=small-l0-0"),
     ] {
         assert_eq!(
@@ -255,6 +282,14 @@ fn a_pause_needs_no_answer_about_its_effect() {
 /// An order in both places: the command, the form, the function's answers to the terminal, and the answer to the order.
 type Row = (Vec<&'static str>, &'static str, &'static str, Vec<Value>, Value);
 
+fn image(word: &'static str, fields: &'static str, what: ImageOrder) -> Row {
+    let answer = || images(what);
+    let asks = matches!(what, ImageOrder::Off | ImageOrder::Rollback | ImageOrder::Delete);
+    let answers = if asks { vec![answer(), answer()] } else { vec![answer()] };
+    (vec!["image", word], "image", fields, answers, answer())
+}
+
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn rows() -> Vec<Row> {
     let (show, dry, deleted) = (recorded("show"), recorded("delete_dry_run"), recorded("delete"));
     let delete = || vec![show.clone(), dry.clone(), deleted.clone()];
@@ -326,6 +361,11 @@ fn rows() -> Vec<Row> {
             vec![github(), installed()],
             installed(),
         ),
+        image("on", "what=on", ImageOrder::On),
+        image("off", "what=off", ImageOrder::Off),
+        image("build", "what=build", ImageOrder::Build),
+        image("rollback", "what=rollback", ImageOrder::Rollback),
+        image("delete", "what=delete", ImageOrder::Delete),
     ]
 }
 
