@@ -12,6 +12,7 @@ mod crash;
 mod deletes;
 mod doctor;
 mod health;
+mod image;
 mod jobs;
 mod orders;
 mod pools;
@@ -44,6 +45,12 @@ fn main() -> ExitCode {
             "alarms",
             "every alarm watches a metric as the functions report it, and fires when that metric is put",
             alarms::alarms,
+        ),
+        Scenario::new(
+            "image",
+            "an image is built, tried and made current; jobs boot it, the one before it after a rollback, and the \
+             launch template's once all are deleted",
+            image::built_used_and_deleted,
         ),
         Scenario::new(
             "theft-dead",
