@@ -59,6 +59,7 @@ impl Known {
             orphans: &self.orphans,
             notices: None,
             refused_prices: None,
+            images: None,
         })
     }
 

@@ -75,6 +75,7 @@ pub(crate) fn with_findings(answer: Value) -> Value {
         orphans: &told.orphans,
         notices: None,
         refused_prices: None,
+        images: None,
     });
     json!(told)
 }

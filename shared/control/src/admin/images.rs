@@ -119,7 +119,7 @@ impl<P: Ports> Admin<'_, P> {
                 let left = images.roll_back(&key, QUIET, now);
                 let left =
                     left.ok_or_else(|| bad(format!("family {key} has no image to go back from")))?;
-                let until = now + QUIET;
+                let until = (now + QUIET).clock(now);
                 Ok(vec![format!(
                     "machines of {key} boot {} instead of {}; no build starts by itself before {until}",
                     boots(images, &key),

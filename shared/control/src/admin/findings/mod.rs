@@ -4,6 +4,7 @@
 
 mod costs;
 mod github;
+mod images;
 mod jobs;
 mod machines;
 
@@ -13,6 +14,7 @@ use muster_api::answers::{
     AppStatus, Finding, LimitStatus, Location, OrphanStatus, Overview, Severity,
 };
 use muster_domain::causes::with_causes;
+use muster_domain::image::Images;
 use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::launch::record::foreign_runners::ForeignRunners;
 use muster_domain::launch::record::registrations::FailingRegistrations;
@@ -50,6 +52,8 @@ pub struct StackFacts<'a> {
     pub notices: Option<&'a Notices>,
     /// The sources of prices that deny queries.
     pub refused_prices: Option<&'a BTreeMap<PriceSource, RefusedPrices>>,
+    /// The machine images.
+    pub images: Option<&'a Images>,
 }
 
 /// Returns everything that needs attention, errors first; of one severity, what concerns most jobs
@@ -70,6 +74,7 @@ pub fn findings(facts: &StackFacts<'_>) -> Vec<Finding> {
     all.extend(machines::of_orphans(facts));
     all.extend(facts.notices.and_then(undelivered));
     all.extend(costs::of_refused_prices(facts));
+    all.extend(images::of_builds(facts));
     all.sort_by_key(|finding| finding.severity);
     all
 }

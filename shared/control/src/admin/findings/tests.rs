@@ -7,6 +7,7 @@ use muster_api::answers::{
 use muster_domain::app::AppCheck;
 use muster_domain::ec2::{CooldownScope, ErrorClass, Market, Override};
 use muster_domain::ids::PoolName;
+use muster_domain::image::{BuildFailure, Family, Images};
 use muster_domain::instance::{Groups, Waiting};
 use muster_domain::job::labels::{LabelRows, Labels};
 use muster_domain::launch::record::cooldown::Cooldown;
@@ -40,6 +41,7 @@ struct Known {
     orphans: Vec<OrphanStatus>,
     notices: Option<Notices>,
     refused_prices: BTreeMap<PriceSource, RefusedPrices>,
+    images: Option<Images>,
 }
 
 impl Known {
@@ -69,6 +71,7 @@ impl Known {
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
             refused_prices: Some(&self.refused_prices),
+            images: self.images.as_ref(),
         })
     }
 
@@ -166,6 +169,7 @@ fn everything() -> Vec<(&'static str, Known)> {
         ("orphans", orphans()),
         ("notices that nobody takes", notices()),
         ("prices that AWS refuses", refused_prices()),
+        ("images that cannot be built", image_builds()),
     ];
     pools().into_iter().chain(others).collect()
 }
@@ -342,6 +346,21 @@ fn refused_prices() -> Known {
     Known { refused_prices, ..Known::default() }
 }
 
+/// Two failures of one family, one of another, and what remains of a third one without an image.
+fn image_builds() -> Known {
+    let family = |count: u32, why: &str| Family {
+        failure: Some(BuildFailure { count, at: NOW - Seconds(600), why: why.to_owned() }),
+        ..Family::default()
+    };
+    let key = |key: &str| key.parse().expect("a family");
+    let families = [
+        (key("arm64"), family(1, "the builder did not finish in time")),
+        (key("x64"), family(2, "its machine failed to boot; last log lines: \"no space left\"")),
+    ];
+    let images = Images { on: true, families: families.into(), ..Images::default() };
+    Known { images: Some(images), ..Known::default() }
+}
+
 #[test]
 fn each_of_them_is_told() {
     let told: Vec<String> = everything()
@@ -432,4 +451,6 @@ warning notices: Notifications are not delivered, 3 attempts: the receiver answe
 prices that AWS refuses
 warning prices-refused:spot: AWS refuses the Spot prices of m7a.large and 2 more since 08:00:00 (UnauthorizedOperation): costs and the alarm spend use the last known prices, or none. → allow ec2:DescribeSpotPriceHistory for the reaper's role; the template does, so look for a policy of the organization that denies it
 warning prices-refused:list: AWS refuses the list prices of disks since 08:00:00 (AccessDeniedException): costs and the alarm spend use the last known prices, or none. → allow pricing:GetProducts for the reaper's role; the template does, so look for a policy of the organization that denies it
+images that cannot be built
+warning image-builds:x64: 2 builds of an image for x64 failed in a row, the last one at 07:50:10: its machine failed to boot; last log lines: \"no space left\"; machines boot the launch template's image. → muster image history; once the cause is fixed: muster image build
 ";

@@ -5,7 +5,7 @@ mod pools;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use futures_util::future::{try_join, try_join_all, try_join4, try_join5};
+use futures_util::future::{try_join_all, try_join3, try_join4, try_join5};
 use muster_api::AdminError;
 use muster_api::answers::{
     AgentsStatus, Answer, AppStatus, EntityStatus, Finding, ImageAgent, LimitStatus, Location,
@@ -14,6 +14,7 @@ use muster_api::answers::{
 use muster_domain::SCHEMA;
 use muster_domain::agent::{Agents, Standing};
 use muster_domain::ids::{Entity, PoolName};
+use muster_domain::image::Images;
 use muster_domain::job::Job;
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
@@ -55,6 +56,7 @@ struct StackSnapshot {
     /// Since when the roll-up of costs is outstanding.
     costs_due: Option<Time>,
     prices: Option<Prices>,
+    images: Option<Images>,
     /// Records that cannot be parsed. Their contents are left out.
     damages: Vec<ReadError>,
 }
@@ -83,6 +85,7 @@ impl StackSnapshot {
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
             refused_prices: self.prices.as_ref().map(|prices| &prices.refused),
+            images: self.images.as_ref(),
         }));
         all.sort_by_key(|finding| finding.severity);
         Overview { findings: all, app_checked_at, ..self.overview }
@@ -177,7 +180,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
         let damage = settings.damage.as_ref().map(|damage| damage.error.clone());
         let damages = RefCell::new(Vec::from_iter(damage));
         let counted = self.pools.iter().map(|pool| self.counted(pool, &damages, now));
-        let (counted, nobodys, records, (costs_due, prices)) = try_join4(
+        let (counted, nobodys, records, (costs_due, prices, images)) = try_join4(
             try_join_all(counted),
             try_join4(
                 table.count_unmatched_jobs(),
@@ -195,7 +198,11 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
                 },
                 noted(&damages, table.notices()),
             ),
-            try_join(late_since(table, now), noted(&damages, table.prices())),
+            try_join3(
+                late_since(table, now),
+                noted(&damages, table.prices()),
+                noted(&damages, table.images()),
+            ),
         )
         .await?;
         let (unserved, first_unserved, gated, first_gated) = nobodys;
@@ -229,6 +236,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
         };
         let orphans = orphans.into_iter().map(Stored::into_record).map(OrphanStatus::from);
         let (notices, prices) = (notices.map(Stored::into_record), prices.map(Stored::into_record));
+        let images = images.map(Stored::into_record);
         let (orphans, damages) = (orphans.collect(), damages.into_inner());
         Ok(StackSnapshot {
             overview,
@@ -238,6 +246,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
             notices,
             costs_due,
             prices,
+            images,
             damages,
         })
     }
