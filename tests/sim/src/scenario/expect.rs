@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_domain::ids::ImageId;
 use muster_domain::instance::{RunnerState, State};
 use muster_domain::pool::Pool;
 
@@ -57,10 +58,8 @@ impl Scenario {
                     let id =
                         world.ec2.images_made().nth(number - 1).map(|(image, _)| image.id.clone());
                     let rows = world.tables.instances.values();
-                    rows.filter(|row| {
-                        row.image.as_ref().map(|image| image.as_str()) == id.as_deref()
-                    })
-                    .count()
+                    rows.filter(|row| row.image.as_ref().map(ImageId::as_str) == id.as_deref())
+                        .count()
                 });
                 (found.to_string(), (*count).to_owned())
             }
