@@ -194,6 +194,9 @@ impl MachineEnd {
                 failed("the builder did not finish in time")
             }
             Some(DeleteReason::BootTimeout) => failed("its machine did not start a runner in time"),
+            Some(DeleteReason::MaxLifetime) => {
+                failed("it reached its pool's maximum lifetime before it was ready")
+            }
             Some(DeleteReason::Ordered) => lost("an operator deleted it"),
             Some(DeleteReason::Outdated) => lost("its pool has changed"),
             Some(DeleteReason::MachineGone | DeleteReason::MachineStopped) => {

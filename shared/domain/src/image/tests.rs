@@ -433,11 +433,12 @@ fn an_end_is_the_images_fault_or_somebody_elses() {
         })
     };
     let unlaunched = crate::testkit::error().stopping(DeleteReason::LaunchFailed, 120);
-    let rows: [(&str, Instance, Option<bool>); 15] = [
+    let rows: [(&str, Instance, Option<bool>); 16] = [
         ("boots", booting(), None),
         ("waits for a job", idle(), None),
         ("did not boot", boot_failed(), Some(failed)),
         ("too slow", ended(DeleteReason::BootTimeout), Some(failed)),
+        ("too old", ended(DeleteReason::MaxLifetime), Some(failed)),
         (
             "its agent ended",
             idle().with(|i| i.runner_ended(Some(1), None, at(60), &timings())),

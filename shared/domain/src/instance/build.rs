@@ -6,6 +6,7 @@ use super::{DeleteReason, Instance, ReportError, RunnerState, State};
 use crate::agent::AgentVersion;
 use crate::text::first;
 use crate::time::{Seconds, Time};
+use crate::timings::Timings;
 
 /// How long a builder may take from its launch until it is ready for its image: a boot, packages, and the pool's
 /// image hook.
@@ -13,6 +14,9 @@ const PREPARES_FOR: Seconds = Seconds(45 * 60);
 /// How long a builder that is ready is kept for its image. EC2 takes a snapshot at the moment of the call, so a machine
 /// that ends earlier does not spoil the image; keeping it is cheap.
 const KEPT_FOR: Seconds = Seconds(3600);
+/// How long a trial's runner waits at least until the build has seen it: a pool's idle limit can be shorter than the time
+/// between two sweeps.
+const TRIAL_WAITS: Seconds = Seconds(600);
 /// Maximum length of the sentence in a builder's report, in characters.
 const MAX_WHY: usize = 200;
 
@@ -118,6 +122,13 @@ impl Instance {
     pub fn build_deadline(&self) -> Option<Time> {
         self.builds()?;
         Some(self.baked().map_or(self.launched_at() + PREPARES_FOR, |baked| baked.at + KEPT_FOR))
+    }
+
+    /// Returns when an idle trial is deleted even if its build has not seen it; `None` for other instances.
+    #[must_use]
+    pub fn trial_deadline(&self, timings: &Timings) -> Option<Time> {
+        self.build.as_ref()?;
+        Some(self.runner.since + timings.idle_limit_seconds.max(TRIAL_WAITS))
     }
 
     /// Records a builder's request for its script. It can be repeated until the machine reports.

@@ -194,9 +194,8 @@ fn idle(instance: &Instance, seen: &Observation, policy: &Policy<'_>, now: Time)
     if instance.claim().is_some() {
         return idle_with_queued_job(instance, seen, policy, now);
     }
-    let reason = if instance.build.is_some() {
-        // A trial. The image's build usually ends it earlier.
-        let limit = instance.runner.since + policy.timings.idle_limit_seconds;
+    let reason = if let Some(limit) = instance.trial_deadline(policy.timings) {
+        // The image's build usually ends it earlier.
         if now < limit {
             return rest_until(instance.clone(), limit);
         }

@@ -6,7 +6,6 @@ use muster_domain::causes::with_causes;
 use muster_domain::claim;
 use muster_domain::ec2::{ErrorClass, LaunchError};
 use muster_domain::ids::{ImageId, MachineId};
-use muster_domain::image::Images;
 use muster_domain::instance::Instance;
 use muster_domain::launch::plan::{self, Answered, PlannedLaunch};
 use muster_domain::launch::record::Cooldowns;
@@ -155,9 +154,8 @@ impl<W: Wired<Table: Table, Compute: Compute>> RunningPass<'_, W> {
         let Some(error) = errors.iter().find(rejects) else { return false };
         let Some(Image::Id(id)) = &launch.request.image else { return false };
         let Ok(image) = id.parse::<ImageId>() else { return false };
-        let is_ours =
-            |known: &Stored<Images>| known.uses(&image) || known.unused.contains_key(&image);
-        if !self.known.images.as_ref().is_some_and(is_ours) {
+        // The pool's own image is its configuration.
+        if self.pool.image == launch.request.image {
             return false;
         }
         let Context { table, .. } = self.pass.context;
