@@ -8,8 +8,9 @@ use crate::page::{Screen, TextPage};
 use crate::table::{Column, DataTable, Medium, Text, TextStyle};
 use crate::words::{clock, seconds};
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column::name("Pool").only(Medium::Terminal),
+    Column::short("Image"),
     Column::short("Phase"),
     Column::number("Machines"),
     Column::number("P50"),
@@ -24,14 +25,14 @@ pub(crate) fn table(pools: &[PoolPhases]) -> DataTable {
 }
 
 fn rows(of: &PoolPhases) -> Vec<Vec<Text>> {
-    let pool = || Text::from(of.pool.as_str());
+    let pool = || vec![Text::from(of.pool.as_str()), Text::known(of.image.as_ref())];
     if of.phases.is_empty() {
-        return vec![[vec![pool(), Text::none(), Text::from("0")], unknown(4)].concat()];
+        return vec![[pool(), vec![Text::none(), Text::from("0")], unknown(4)].concat()];
     }
     let row = |phase: &Phase| {
         let pace = of.phases.iter().find(|pace| pace.phase == *phase);
         let name = Text::from(phase.as_str());
-        [vec![pool(), name], pace.map_or_else(unreached, figures)].concat()
+        [pool(), vec![name], pace.map_or_else(unreached, figures)].concat()
     };
     Phase::after_plan().iter().map(row).collect()
 }
@@ -81,8 +82,8 @@ pub fn page(answer: &PhaseList, now: Time, screen: Screen) -> String {
             "No machines are recorded. Records of ended machines are kept for a week.".to_owned()
         }
         Some(since) => format!(
-            "P50: median time since the phase before; P95: 95th percentile. The oldest was planned \
-            {}.",
+            "Image: one that Muster built; otherwise the launch template's or the pool's own. P50: median time since the \
+            phase before; P95: 95th percentile. The oldest was planned {}.",
             clock(since, now)
         ),
     };

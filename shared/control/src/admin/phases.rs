@@ -1,8 +1,10 @@
 //! How long machines take, based on live machines and the last ended ones.
 
+use std::cmp::Reverse;
+
 use muster_api::AdminError;
 use muster_api::answers::{Answer, PhaseList, PoolPhases};
-use muster_domain::ids::PoolName;
+use muster_domain::ids::{ImageId, PoolName};
 use muster_domain::instance::{Instance, paces};
 use muster_domain::stored::Stored;
 
@@ -19,13 +21,12 @@ impl<P: Ports> Admin<'_, P> {
         let mut pools = Vec::new();
         for pool in self.pools(pool)? {
             let machines = self.machines(&pool).await?;
-            let since = machines.iter().map(|one| one.created_at).min();
-            let phases = paces(machines.iter().map(Stored::record));
-            pools.push(PoolPhases { pool, since, phases });
+            pools.extend(by_image(&pool, &machines));
         }
         Ok(Answer::Phases(PhaseList { pools }))
     }
 
+    /// Returns live machines and the last ended ones.
     async fn machines(&self, pool: &PoolName) -> Result<Vec<Stored<Instance>>, ReadError> {
         let Context { table, .. } = self.context;
         let mut found = table.ended_instances(pool, LOOKED_AT).await?;
@@ -42,4 +43,31 @@ impl<P: Ports> Admin<'_, P> {
             }
         }
     }
+}
+
+/// Returns the phases by image, that of the newest machine first: before and after a new image are two entries. A
+/// builder's phases are those of no job.
+fn by_image(pool: &PoolName, machines: &[Stored<Instance>]) -> Vec<PoolPhases> {
+    let mut machines: Vec<&Instance> =
+        machines.iter().map(Stored::record).filter(|one| one.builds().is_none()).collect();
+    machines.sort_by_key(|one| Reverse(one.created_at));
+    let mut images: Vec<Option<&ImageId>> = Vec::new();
+    for image in machines.iter().map(|one| one.image.as_ref()) {
+        if !images.contains(&image) {
+            images.push(image);
+        }
+    }
+    if images.is_empty() {
+        images.push(None);
+    }
+    let of = |image: &Option<&ImageId>| {
+        let own = || machines.iter().copied().filter(|one| one.image.as_ref() == *image);
+        PoolPhases {
+            pool: pool.clone(),
+            image: image.cloned(),
+            since: own().map(|one| one.created_at).min(),
+            phases: paces(own()),
+        }
+    };
+    images.iter().map(of).collect()
 }
