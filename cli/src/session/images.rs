@@ -125,7 +125,7 @@ fn result(
     Some(Err(format!("{key}: the build failed: {why}.{}", next.unwrap_or_default())))
 }
 
-/// Returns what a family's build waits for; `None` if none is in progress, ordered or due.
+/// Returns what a family's build waits for; `None` if no build is in progress, ordered or due.
 fn step(family: &FamilyStatus, on: bool, now: Time) -> Option<String> {
     if let Some(build) = &family.build {
         let machine = build.trial.as_ref().unwrap_or(&build.builder);
@@ -163,7 +163,7 @@ impl<W: Cloud + Console> Session<'_, W> {
             return Ok(self.shown_plan(&order, &plan));
         }
         let done = self.ordered(&order, &options.attribution, options.yes, None).await?;
-        // The first step says the same.
+        // The first step repeats it.
         let Some((_, before)) = before else { return Ok(done) };
         self.follow_builds(&before, family.cloned(), None).await
     }

@@ -259,7 +259,7 @@ fn unused(answer: &ImagesStatus) -> Option<String> {
     }
 }
 
-/// Returns what the images cost; `None` if there are none and none are built.
+/// Returns what the images cost; `None` without images and builds.
 fn estimate(answer: &ImagesStatus) -> Option<String> {
     let images: Vec<&ImageStatus> =
         answer.families.iter().flat_map(|one| one.current.iter().chain(&one.previous)).collect();
@@ -345,7 +345,7 @@ pub fn done(what: ImageOrder, answer: &ImagesStatus) -> String {
     }
 }
 
-/// Returns what keeps a stack from having no images; `None` if nothing does.
+/// Returns which images and builds remain; `None` if there are no more.
 #[must_use]
 pub fn left(answer: &ImagesStatus) -> Option<String> {
     let builds = answer.families.iter().filter(|one| one.build.is_some()).count();

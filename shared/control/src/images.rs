@@ -1,4 +1,4 @@
-//! Builds machine images: one step of each build per sweep, and the deletion of images that nothing uses.
+//! Builds machine images, one step of a build per sweep, and deletes unused images.
 //!
 //! Every step is a conditional write of the record of images, and every effect can be repeated: an image's name at EC2
 //! is the ID of its builder's launch, so that an image whose answer was lost is found by its name.
@@ -74,7 +74,7 @@ pub struct ImageBuilds<'a, P: Ports> {
 }
 
 /// What a build does next.
-enum Next {
+enum Advance {
     /// Nothing changed.
     Waits,
     /// Its next step.
@@ -182,7 +182,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         self.put(&stored, next, audit).await
     }
 
-    /// Reads instances by name; those that are gone or cannot be read are left out.
+    /// Reads instances by name. Leaves out missing and unreadable records.
     async fn instances(
         &self,
         names: BTreeSet<InstanceName>,
@@ -302,7 +302,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         let has_pool =
             image::families(&self.context.settings.pools).iter().any(|(own, _)| own == key);
         let next = match &build.step {
-            _ if !stored.on || !has_pool => Next::Ends(BuildEnd::Cancelled),
+            _ if !stored.on || !has_pool => Advance::Ends(BuildEnd::Cancelled),
             BuildStep::Preparing => self.prepared(build, now).await?,
             BuildStep::Creating { since, baked, image: None } => {
                 self.create(build, *since, baked, report, now).await?
@@ -320,8 +320,8 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
             }
         };
         match next {
-            Next::Waits => Ok(stored),
-            Next::Step(step) => {
+            Advance::Waits => Ok(stored),
+            Advance::Step(step) => {
                 // The intent is on record: EC2 can be called.
                 let calls = match &step {
                     BuildStep::Creating { image, .. } => image.is_none(),
@@ -336,7 +336,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
                     _ => Ok(stored),
                 }
             }
-            Next::Ends(end) => self.end(&stored, key, build, end, now).await,
+            Advance::Ends(end) => self.end(&stored, key, build, end, now).await,
         }
     }
 
@@ -404,16 +404,16 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
     }
 
     /// Checks whether the builder's disk is ready.
-    async fn prepared(&self, build: &Build, now: Time) -> Result<Next, PassError> {
+    async fn prepared(&self, build: &Build, now: Time) -> Result<Advance, PassError> {
         let builder = writes::readable(self.context.table.instance(&build.builder).await)?;
         if let Some(baked) = builder.as_ref().and_then(|builder| builder.baked()) {
             let baked = baked.clone();
-            return Ok(Next::Step(BuildStep::Creating { since: now, baked, image: None }));
+            return Ok(Advance::Step(BuildStep::Creating { since: now, baked, image: None }));
         }
         Ok(match MachineEnd::of(builder.as_deref()) {
-            None => Next::Waits,
-            Some(MachineEnd::Failed(why)) => Next::Ends(BuildEnd::Failed(why)),
-            Some(MachineEnd::Lost(_)) => Next::Ends(BuildEnd::Lost),
+            None => Advance::Waits,
+            Some(MachineEnd::Failed(why)) => Advance::Ends(BuildEnd::Failed(why)),
+            Some(MachineEnd::Lost(_)) => Advance::Ends(BuildEnd::Lost),
         })
     }
 
@@ -425,10 +425,10 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         baked: &Baked,
         report: &mut ImagesReport,
         now: Time,
-    ) -> Result<Next, PassError> {
+    ) -> Result<Advance, PassError> {
         let compute = self.context.compute;
         let known = |image| {
-            Next::Step(BuildStep::Creating { since, baked: baked.clone(), image: Some(image) })
+            Advance::Step(BuildStep::Creating { since, baked: baked.clone(), image: Some(image) })
         };
         let is_late = now.is_past(since, EC2_HIDES_FOR);
         if since < now {
@@ -444,7 +444,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         }
         let builder = writes::readable(self.context.table.instance(&build.builder).await)?;
         let Some(machine) = builder.as_ref().and_then(|builder| builder.machine()) else {
-            return Ok(Next::Ends(BuildEnd::Lost));
+            return Ok(Advance::Ends(BuildEnd::Lost));
         };
         let tags = [
             (STACK_TAG, self.context.settings.stack.as_str()),
@@ -460,13 +460,13 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         Ok(match compute.create_image(machine, &image).await {
             Ok(image) => known(image),
             // The listing shows it soon.
-            Err(CreateImageError::NameTaken) if !is_late => Next::Waits,
-            Err(CreateImageError::NameTaken) => Next::Ends(BuildEnd::Failed(
+            Err(CreateImageError::NameTaken) if !is_late => Advance::Waits,
+            Err(CreateImageError::NameTaken) => Advance::Ends(BuildEnd::Failed(
                 "EC2 does not show the image that it created".to_owned(),
             )),
             // An earlier call may have succeeded.
-            Err(CreateImageError::MachineGone(_)) if since < now && !is_late => Next::Waits,
-            Err(CreateImageError::MachineGone(_)) => Next::Ends(BuildEnd::Lost),
+            Err(CreateImageError::MachineGone(_)) if since < now && !is_late => Advance::Waits,
+            Err(CreateImageError::MachineGone(_)) => Advance::Ends(BuildEnd::Lost),
             Err(CreateImageError::Provider(error)) => refused(&error, is_late, report),
         })
     }
@@ -480,17 +480,17 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         image: &ImageId,
         report: &mut ImagesReport,
         now: Time,
-    ) -> Result<Next, PassError> {
+    ) -> Result<Advance, PassError> {
         let all = match self.context.compute.stack_images().await {
             Ok(all) => all,
             Err(error) => return Ok(refused(&error, now.is_past(since, EC2_CREATES_FOR), report)),
         };
         let seen = all.into_iter().find(|one| one.id == *image);
-        let failed = |why: String| Next::Ends(BuildEnd::Failed(why));
+        let failed = |why: String| Advance::Ends(BuildEnd::Failed(why));
         Ok(match seen {
             Some(StackImage { state: ImageState::Available, disk_gib, .. }) => {
                 let image = Box::new(build.built(image.clone(), baked, disk_gib));
-                Next::Step(BuildStep::Trying { since: now, image, trial: None, lost: 0 })
+                Advance::Step(BuildStep::Trying { since: now, image, trial: None, lost: 0 })
             }
             Some(StackImage { state: ImageState::Failed(why), .. }) => {
                 failed(format!("EC2 could not create the image: {why}"))
@@ -501,7 +501,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
             None if now.is_past(since, EC2_HIDES_FOR) => {
                 failed("EC2 no longer shows the image".to_owned())
             }
-            Some(_) | None => Next::Waits,
+            Some(_) | None => Advance::Waits,
         })
     }
 
@@ -558,7 +558,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         image: &BuiltImage,
         trial: &InstanceName,
         lost: u32,
-    ) -> Result<Next, PassError> {
+    ) -> Result<Advance, PassError> {
         let stored = writes::readable(self.context.table.instance(trial).await)?;
         let instance = stored.as_deref();
         if let Some(instance) = instance.filter(|one| one.runner.state == RunnerState::Idle)
@@ -566,33 +566,35 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         {
             match self.context.github.runner(&registrar(instance), id).await {
                 Ok(RunnerSeen::NotBusy(_) | RunnerSeen::Busy(_)) => {
-                    return Ok(Next::Ends(made(image, None)));
+                    return Ok(Advance::Ends(made(image, None)));
                 }
                 Ok(RunnerSeen::Offline(_) | RunnerSeen::Absent) => {}
                 Err(error) => {
                     let why = format!("its runner started, and GitHub did not confirm it: {error}");
-                    return Ok(Next::Ends(made(image, Some(why))));
+                    return Ok(Advance::Ends(made(image, Some(why))));
                 }
             }
         }
         Ok(match MachineEnd::of(instance) {
-            None => Next::Waits,
+            None => Advance::Waits,
             Some(MachineEnd::Lost(_)) => {
                 let image = Box::new(image.clone());
-                Next::Step(BuildStep::Trying { since, image, trial: None, lost: lost + 1 })
+                Advance::Step(BuildStep::Trying { since, image, trial: None, lost: lost + 1 })
             }
             Some(MachineEnd::Failed(why)) => match instance.and_then(by_github) {
-                Some(why) => Next::Ends(made(image, Some(why))),
+                Some(why) => Advance::Ends(made(image, Some(why))),
                 None if image.boot == BootMethod::Unit => {
                     tracing::warn!(instance.id = %trial, why, "a trial did not boot by Muster's unit");
-                    Next::Ends(BuildEnd::UnitFailed)
+                    Advance::Ends(BuildEnd::UnitFailed)
                 }
-                None => Next::Ends(BuildEnd::Failed(format!("the machine that tried it: {why}"))),
+                None => {
+                    Advance::Ends(BuildEnd::Failed(format!("the machine that tried it: {why}")))
+                }
             },
         })
     }
 
-    /// Deletes images that are no longer used, and finds those that no record names.
+    /// Deletes unused images, and finds images that are in no record.
     async fn tidy(
         &self,
         stored: Stored<Images>,
@@ -642,7 +644,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         Ok(())
     }
 
-    /// Deletes images whose time has come. Returns those that are gone with all their snapshots.
+    /// Deletes images whose time has come. Returns the deleted images; their snapshots are gone too.
     async fn delete_unused(
         &self,
         stored: &Images,
@@ -656,7 +658,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
         };
         let due = stored.unused.iter().filter(|(id, unused)| {
             let seen = all.iter().find(|image| image.id == **id);
-            // EC2 may not show a new image yet, and cannot delete one that it is still creating.
+            // EC2 may not show a new image yet, and cannot delete an image while it creates it.
             let wait = match seen.map(|image| &image.state) {
                 Some(ImageState::Pending) => EC2_CREATES_FOR,
                 Some(_) => Seconds(0),
@@ -703,16 +705,16 @@ fn by_github(trial: &Instance) -> Option<String> {
 }
 
 /// Returns the next step after an error of EC2.
-fn refused(error: &ProviderError, is_late: bool, report: &mut ImagesReport) -> Next {
+fn refused(error: &ProviderError, is_late: bool, report: &mut ImagesReport) -> Advance {
     match error {
-        ProviderError::Unauthorized(detail) => Next::Ends(BuildEnd::Failed(format!(
+        ProviderError::Unauthorized(detail) => Advance::Ends(BuildEnd::Failed(format!(
             "EC2 refused {}: {}: {}",
             detail.operation, detail.code, detail.message
         ))),
-        _ if is_late => Next::Ends(BuildEnd::Failed(format!("EC2 did not answer: {error}"))),
+        _ if is_late => Advance::Ends(BuildEnd::Failed(format!("EC2 did not answer: {error}"))),
         _ => {
             report.problems.push(format!("images: {error}"));
-            Next::Waits
+            Advance::Waits
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::image_record::{boots, entry};
 use crate::ports::{Launches as _, Table as _};
 use crate::writes::{self, Before};
 
-/// How long no build starts by itself after a rollback.
+/// How long builds do not start without an order after a rollback.
 const QUIET: Seconds = Seconds(7 * 24 * 3600);
 
 impl<P: Ports> Admin<'_, P> {

@@ -149,7 +149,7 @@ impl Build {
     }
 }
 
-/// How a machine of a build, or one that was launched with an image on probation, has ended.
+/// How a machine has ended that belongs to a build, or to an image on probation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineEnd {
     /// It did not boot, or its script failed; with the reason.

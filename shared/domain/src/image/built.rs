@@ -18,7 +18,7 @@ pub const PROBATION: usize = 3;
 pub enum Trust {
     /// One has.
     Proven,
-    /// These were launched with it, and none has booted yet. Does not include the trial.
+    /// These machines were launched with it, and have not booted yet. Does not include the trial.
     Probation(Vec<InstanceName>),
 }
 
@@ -45,7 +45,7 @@ pub struct BuiltImage {
     pub disk_gib: u32,
     /// The used space of the disk when it was built, in bytes.
     pub used_bytes: u64,
-    /// Why its trial proved nothing, if that is so.
+    /// Why it was not tried, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untried: Option<String>,
     /// Whether machines of it have booted.

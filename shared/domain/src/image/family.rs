@@ -111,7 +111,7 @@ impl Family {
         }
     }
 
-    /// Returns when the next build starts by itself: the time of the next weekly build, or the end of a back-off.
+    /// Returns when the next build starts without an order: the time of the next weekly build, or the end of a back-off.
     #[must_use]
     pub fn next_build_at(&self) -> Option<Time> {
         let weekly = self.current.as_ref().map(|current| current.built_at + REBUILT_AFTER);

@@ -167,7 +167,7 @@ pub fn families(pools: &[Pool]) -> Vec<(FamilyKey, Vec<&Pool>)> {
 }
 
 /// Returns the pool whose settings a family's builder is launched with: the one with the smallest disk, because no
-/// machine can have a smaller disk than its image, and of these one that names its entity.
+/// machine can have a smaller disk than its image. Among equals, a pool whose entity is known.
 #[must_use]
 pub fn building_pool<'a>(pools: &[&'a Pool]) -> Option<&'a Pool> {
     let disk = |pool: &Pool| disk_gib(pool);
@@ -244,7 +244,7 @@ impl Images {
         self.families.entry(key.clone()).or_default()
     }
 
-    /// Ends a family's build. Images that are no longer used are deleted later, and one that was not proven at once.
+    /// Ends a family's build. Images that are no longer used are deleted later, and a failed candidate at once.
     pub fn end_build(&mut self, key: &FamilyKey, end: BuildEnd, now: Time) {
         let family = self.family_mut(key);
         let Some(build) = family.build.take() else { return };
@@ -308,7 +308,7 @@ impl Images {
             .any(|family| builds(family) || family.images().any(|one| one.id == *image))
     }
 
-    /// Forgets families whose pools are gone for long, and remembers since when the others have none.
+    /// Forgets families whose pools were removed long ago, and records when a family lost its last pool.
     pub fn note_pools(&mut self, pools: &[Pool], now: Time) {
         let with_pools: Vec<FamilyKey> =
             pools.iter().filter(|pool| !pool.is_removed()).filter_map(family_of).collect();

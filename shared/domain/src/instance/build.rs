@@ -150,7 +150,7 @@ impl Instance {
         Ok(boot)
     }
 
-    /// Records a builder's report that its disk is ready. A repeated report changes nothing.
+    /// Records a builder's report that its disk is ready. A repeated report is ignored.
     ///
     /// # Errors
     /// If this is no builder, or the builder is being deleted or has ended.
