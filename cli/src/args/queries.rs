@@ -31,6 +31,9 @@ pub struct CanaryArgs {
     /// Where to register its runner, for a pool that registers runners where its jobs are
     #[arg(long, requires = "canary", value_name = "OWNER|OWNER/REPO")]
     pub entity: Option<Entity>,
+    /// Boot the launch template's image instead of the one that Muster built, to compare the two
+    #[arg(long, requires = "canary")]
+    pub template_image: bool,
     /// Your name, recorded in the audit log [default: $USER]
     #[arg(long, env = "USER", hide_env = true)]
     pub by: Option<String>,

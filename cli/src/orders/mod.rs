@@ -41,6 +41,8 @@ pub enum Order {
         pool: Option<PoolName>,
         /// Where its runner is registered, for a pool that registers each runner where its job is.
         entity: Option<Entity>,
+        /// Whether it boots the launch template's image instead of the one that Muster built.
+        template_image: bool,
     },
     /// Redrives a dead-letter queue.
     Redrive {
@@ -387,9 +389,10 @@ impl Order {
                 family: family.clone(),
                 ..images
             }),
-            Self::Canary { pool, entity } => Request::Canary(CanaryRequest {
+            Self::Canary { pool, entity, template_image } => Request::Canary(CanaryRequest {
                 pool: pool.clone(),
                 entity: entity.clone(),
+                template_image: *template_image,
                 by,
                 dry_run,
             }),
@@ -424,10 +427,11 @@ impl Order {
                 let family = family.iter().map(|family| format!(" --family {family}"));
                 format!("image {}{}", image_word(*what), family.collect::<String>())
             }
-            Self::Canary { pool, entity } => {
+            Self::Canary { pool, entity, template_image } => {
                 let pool = pool.iter().map(|pool| format!(" --pool {pool}"));
                 let entity = entity.iter().map(|entity| format!(" --entity {entity}"));
-                format!("doctor --canary{}", pool.chain(entity).collect::<String>())
+                let image = template_image.then(|| " --template-image".to_owned());
+                format!("doctor --canary{}", pool.chain(entity).chain(image).collect::<String>())
             }
         };
         let why = if self.reason() == Reason::None { "" } else { " --reason \"…\"" };

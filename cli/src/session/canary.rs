@@ -29,7 +29,11 @@ const REASON: &str = "the canary has finished";
 
 impl<W: Cloud + Console> Session<'_, W> {
     pub(super) async fn canary(&mut self, order: &CanaryArgs) -> Result<String, Failure> {
-        let canary = Order::Canary { pool: order.pool.clone(), entity: order.entity.clone() };
+        let canary = Order::Canary {
+            pool: order.pool.clone(),
+            entity: order.entity.clone(),
+            template_image: order.template_image,
+        };
         let plan = self.plan(&canary, order.by.as_deref(), None).await?;
         self.world.show(plan.page(&canary, self.screen).trim_end());
         self.confirmed(&canary, order.yes)?;

@@ -31,7 +31,9 @@ impl Order {
                     Some(entity) => Some(entity.trim().parse().ok()?),
                     None => None,
                 };
-                Some(Self::Canary { pool: Some(fields.parsed("pool")?), entity })
+                let pool = Some(fields.parsed("pool")?);
+                let template_image = fields.get("template_image").is_some();
+                Some(Self::Canary { pool, entity, template_image })
             }
             "redrive" => Some(Self::Redrive { queue: Dead::read(fields.get("queue")?)? }),
             "hook" => {
@@ -103,10 +105,11 @@ impl Order {
                 let family = family.iter().map(|family| ("family", family.to_string()));
                 std::iter::once(("what", image_word(*what).to_owned())).chain(family).collect()
             }
-            Self::Canary { pool, entity } => {
+            Self::Canary { pool, entity, template_image } => {
                 let pool = pool.iter().map(|pool| ("pool", pool.to_string()));
                 let entity = entity.iter().map(|entity| ("entity", entity.to_string()));
-                pool.chain(entity).collect()
+                let image = template_image.then(|| ("template_image", "yes".to_owned()));
+                pool.chain(entity).chain(image).collect()
             }
         }
     }

@@ -140,7 +140,8 @@ pub(super) fn one(name: &PoolName, memory: &Memory, about: &About, now: Time) ->
 
 /// Renders the form that launches a test machine.
 fn canary(pool: &PoolStatus) -> Markup {
-    let order = Order::Canary { pool: Some(pool.name.clone()), entity: None };
+    let order =
+        Order::Canary { pool: Some(pool.name.clone()), entity: None, template_image: false };
     html! {
         section aria-labelledby="try" {
             h2 #try { "Launch a test machine" }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_api::answers::OrderedCanary;
 use muster_domain::instance::Phase;
+use muster_domain::pool::Image;
 use muster_domain::time::Time;
 use serde_json::{Value, json};
 
@@ -33,8 +34,12 @@ pub fn starts(plan: &OrderedCanary) -> String {
         (Some(first), 2..) => format!("{first} or {}", count(types.len() - 1, "other type")),
         _ => "what the pool requires".to_owned(),
     };
+    let image = match &request.image {
+        Some(Image::Id(id)) => format!(" with image {id}"),
+        Some(Image::Ssm(_)) | None => String::new(),
+    };
     format!(
-        "This launches one machine of pool {pool}, {kind}, {market}, in one of {subnets}, \
+        "This launches one machine of pool {pool}, {kind}, {market}, in one of {subnets}{image}, \
         registered at {entity}. You pay for it until it ends, usually a few minutes.",
         market = request.market,
         subnets = count(subnets.len(), "subnet"),

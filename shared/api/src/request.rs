@@ -530,6 +530,9 @@ pub struct CanaryRequest {
     /// comes from.
     #[serde(default)]
     pub entity: Option<Entity>,
+    /// Boots the launch template's image, or the pool's own, instead of one that Muster built: to compare the two.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub template_image: bool,
     /// The operator's name as reported by the caller, for the audit trail.
     #[serde(default)]
     pub by: Option<String>,

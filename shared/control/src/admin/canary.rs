@@ -32,7 +32,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         let mut round = 0;
         let planned = writes::in_rounds(async || {
             round += 1;
-            self.try_canary(pool, by, request.dry_run, round, now).await
+            self.try_canary(pool, by, request, round, now).await
         })
         .await?;
         if !request.dry_run {
@@ -55,7 +55,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         &self,
         pool: &Pool,
         by: &str,
-        dry_run: bool,
+        request: &CanaryRequest,
         round: u64,
         now: Time,
     ) -> Result<PlannedLaunch, AdminError> {
@@ -63,7 +63,11 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         let seed = fnv1a(format!("{by} {now} {round}").as_bytes());
         // The image that most machines of the pool boot; a canary does not count while it is on probation.
         let image = |read: &LaunchConditions| ImageChoice {
-            image: read.images.as_ref().and_then(|images| images.choice(pool).image),
+            image: read
+                .images
+                .as_ref()
+                .filter(|_| !request.template_image)
+                .and_then(|images| images.choice(pool).image),
             ..ImageChoice::default()
         };
         let mut single = SingleLaunch::plan(table, settings, pool, image, seed, now)
@@ -82,7 +86,7 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
                 now,
             )));
         }
-        if !dry_run {
+        if !request.dry_run {
             self.commit(single.writes(settings).into_iter().chain(audit)).await?;
         }
         Ok(single.planned)
