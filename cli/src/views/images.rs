@@ -127,7 +127,7 @@ fn lines(family: &FamilyStatus, on: bool, now: Time) -> Vec<(&'static str, Text)
     if let Some(said) = failed(family, on, now) {
         all.push(("failure", Text::new(said, TextStyle::Bad)));
     }
-    if on && family.build.is_none() && family.ordered_by.is_none() {
+    if on && family.build.is_none() && family.ordered_by.is_none() && family.blocked.is_none() {
         all.extend(next(family, now).map(|said| ("next", Text::from(said))));
     }
     all
@@ -298,7 +298,7 @@ fn row(family: &FamilyStatus, now: Time) -> Vec<Text> {
         Text::known(match (build, &family.ordered_by) {
             (Some(build), _) => Some(build.waits_for.as_str()),
             (None, Some(_)) => Some("a machine"),
-            (None, None) => None,
+            (None, None) => family.blocked.as_deref(),
         }),
         Text::known(build.map(|build| clock(build.since, now))),
         Text::known(family.failure.as_ref().map(|failure| &failure.why)),

@@ -3,6 +3,7 @@
 
 use muster_control::admin;
 use muster_control::context::Context;
+use muster_domain::image::Images;
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::stored::Change;
 use muster_domain::switches::Switches;
@@ -39,6 +40,7 @@ fn bench() -> (Bench, String) {
         Change::create(waiting(7, bench.door.now())).into(),
         Change::create(Switches::default()).into(),
         Change::create(Cooldowns::default()).into(),
+        Change::create(Images { on: true, ..Images::default() }).into(),
         Change::create(Prices::default()).into(),
     ]);
     (bench, rows[0].name.to_string())
@@ -74,14 +76,17 @@ fn requests(instance: &str) -> Vec<(&'static str, Value)> {
         ("resume", json!({ "action": "switch", "launches": "on", "reason": why })),
         ("restore", json!({ "action": "pools", "restore": 2, "reason": why })),
         ("apply", json!({ "action": "pools", "file": file(9), "reason": why })),
+        ("images", json!({ "action": "images" })),
+        ("image build", json!({ "action": "images", "order": "build" })),
+        ("image off", json!({ "action": "images", "order": "off" })),
     ]
 }
 
 #[test]
 fn a_record_that_cannot_be_read_fails_only_the_requests_that_need_it() {
-    let pool = ["adopt", "explain job", "canary"];
+    let pool = ["adopt", "explain job", "canary", "image build"];
     // The records, what the error about the first one names, the requests that need them.
-    let table: [(&str, &str, &[&str]); 11] = [
+    let table: [(&str, &str, &[&str]); 12] = [
         ("pools", "", &[]),
         ("pools pools#3", "muster pools restore N", &pool),
         ("pools#2", "version 2 is not stored or cannot be read", &["restore, dry", "restore"]),
@@ -93,6 +98,8 @@ fn a_record_that_cannot_be_read_fails_only_the_requests_that_need_it() {
         ),
         ("cooldowns", "muster resume launches", &["jobs", "explain job", "canary"]),
         ("pool#small", "deploy the release that wrote it", &["jobs", "explain job", "canary"]),
+        // Launches go on with the launch template's image.
+        ("images", "muster image on", &["images", "image build"]),
         ("notices", "", &[]),
         ("inquiries", "", &[]),
         ("prices", "within a minute", &["costs", "waits", "lines"]),
@@ -139,6 +146,8 @@ fn the_command_that_an_error_names_repairs_the_record() {
         ("switches", &pause),
         ("switches", &resume),
         ("cooldowns", &resume),
+        ("images", &json!({ "action": "images", "order": "on" })),
+        ("images", &json!({ "action": "images", "order": "off" })),
     ] {
         let (bench, _) = bench();
         let wanted = || {

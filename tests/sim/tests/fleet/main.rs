@@ -24,6 +24,7 @@ mod events;
 mod every_answer;
 mod findings;
 mod hundreds;
+mod images;
 mod lateness;
 mod ledger;
 mod listings;

@@ -1,0 +1,254 @@
+//! Machine images: what operators order, and what the machines of a build are handed.
+
+use std::rc::Rc;
+use std::slice;
+
+use muster_cloud::github::Agents;
+use muster_conformance::records;
+use muster_control::context::Context;
+use muster_control::runner_api::{Handout, MachineReport, RunnerApi, RunnerApiError};
+use muster_domain::agent::{AgentOffer, AgentReport};
+use muster_domain::ec2::Arch;
+use muster_domain::ids::{FamilyKey, ImageId};
+use muster_domain::image::{BuiltImage, Family, Images, Trust};
+use muster_domain::instance::{Ages, BootMethod, BuildPart, Instance, ReportError};
+use muster_domain::pool::Pool;
+use muster_domain::stored::Change;
+use muster_domain::time::Seconds;
+use muster_sim::schedule;
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::listings::answer;
+
+fn image(n: u32) -> ImageId {
+    format!("ami-{n:08x}").parse().expect("an image")
+}
+
+fn key(text: &str) -> FamilyKey {
+    text.parse().expect("a family")
+}
+
+fn ask(bench: &Bench, mut request: Value) -> Value {
+    request["version"] = json!(1);
+    request["action"] = json!("images");
+    bench.drive(answer(bench, request))
+}
+
+fn built(bench: &Bench, n: u32) -> BuiltImage {
+    BuiltImage {
+        id: image(n),
+        name: format!("small-{n}-0"),
+        built_at: bench.door.now(),
+        agent: None,
+        scripts: "1-a".into(),
+        boot: BootMethod::Unit,
+        why: None,
+        disk_gib: 8,
+        used_bytes: 1,
+        untried: None,
+        trust: Trust::Proven,
+    }
+}
+
+/// Two families: of x64 with two images, and of Graviton with one.
+fn stocked() -> Bench {
+    let plain = schedule::pool("small", &["linux"], 9, "spot", None);
+    let arm = Pool { arch: Some(Arch::Arm64), ..schedule::pool("arm", &["arm"], 9, "spot", None) };
+    let bench = Bench::of(vec![plain, arm]);
+    let family = |current, previous: Option<u32>| Family {
+        current: Some(built(&bench, current)),
+        previous: previous.map(|n| built(&bench, n)),
+        ..Family::default()
+    };
+    let families = [(key("x64"), family(2, Some(1))), (key("arm64"), family(3, None))];
+    let images = Images { on: true, families: families.into(), ..Images::default() };
+    bench.put(&[Change::create(images).into()]);
+    bench
+}
+
+fn current(bench: &Bench, family: &str) -> Option<ImageId> {
+    let images = bench.change(|world| world.tables.images.clone())?;
+    images.families.get(&key(family))?.current.as_ref().map(|image| image.id.clone())
+}
+
+/// Columns: the order; what its answer says of the first change, or the error; the images that machines boot then, of x64 and
+/// of Graviton; and how many are going to be deleted.
+#[test]
+fn each_order_changes_what_it_says_and_a_dry_run_nothing() {
+    let rows: [(Value, &str, Option<u32>, Option<u32>, usize); 12] = [
+        (json!({}), "", Some(2), Some(3), 0),
+        (json!({ "order": "on" }), "", Some(2), Some(3), 0),
+        (json!({ "order": "off" }), "images are off", Some(2), Some(3), 0),
+        (
+            json!({ "order": "build", "family": "x64" }),
+            "an image for x64 is built",
+            Some(2),
+            Some(3),
+            0,
+        ),
+        (
+            json!({ "order": "rollback" }),
+            "error: name a \"family\": arm64, x64",
+            Some(2),
+            Some(3),
+            0,
+        ),
+        (
+            json!({ "order": "rollback", "family": "x64" }),
+            "machines of x64 boot ami-00000001 instead of",
+            Some(1),
+            Some(3),
+            1,
+        ),
+        (
+            json!({ "order": "rollback", "family": "arm64" }),
+            "machines of arm64 boot the launch template",
+            Some(2),
+            None,
+            1,
+        ),
+        (
+            json!({ "order": "delete", "family": "arm64" }),
+            "image ami-00000003 of arm64 is deleted",
+            Some(2),
+            None,
+            1,
+        ),
+        (json!({ "order": "delete" }), "images are off", None, None, 3),
+        (
+            json!({ "order": "build", "family": "x86" }),
+            "error: there is no image family x86; there are: x64, arm64",
+            Some(2),
+            Some(3),
+            0,
+        ),
+        (
+            json!({ "order": "off", "family": "x64" }),
+            "error: images are turned on and off for all pools",
+            Some(2),
+            Some(3),
+            0,
+        ),
+        (json!({ "order": "erase" }), "error: unknown variant", Some(2), Some(3), 0),
+    ];
+    for (request, said, x64, arm, unused) in rows {
+        for is_dry in [true, false] {
+            if is_dry && request["order"].is_null() {
+                continue;
+            }
+            let bench = stocked();
+            let mut order = request.clone();
+            if is_dry {
+                order["dry_run"] = json!(true);
+            }
+            let answer = ask(&bench, order);
+            let error = answer["error"]["message"].as_str().map(|error| format!("error: {error}"));
+            let change = answer["changes"][0].as_str().map(str::to_owned);
+            let found = error.or(change).unwrap_or_default();
+            assert!(
+                found.starts_with(said) && found.is_empty() == said.is_empty(),
+                "{request}: {found}"
+            );
+            let (x64, arm, unused) =
+                if is_dry { (Some(2), Some(3), 0) } else { (x64, arm, unused) };
+            assert_eq!(current(&bench, "x64"), x64.map(image), "{request}");
+            assert_eq!(current(&bench, "arm64"), arm.map(image), "{request}");
+            let left =
+                bench.change(|world| world.tables.images.as_ref().map(|all| all.unused.len()));
+            assert_eq!(left, Some(unused), "{request}");
+            // One line of the audit trail for what was changed, with the operator's name.
+            let lines = bench.change(|world| world.tables.audits.len());
+            let changes = !is_dry && !said.is_empty() && !said.starts_with("error");
+            assert_eq!(lines, usize::from(changes), "{request}");
+        }
+    }
+}
+
+#[test]
+fn a_build_needs_images_that_are_on_and_is_ordered_once() {
+    let bench = Bench::new();
+    let refused = ask(&bench, json!({ "order": "build" }));
+    assert_eq!(refused["error"]["message"], "images are off; turn them on first: muster image on");
+    assert_eq!(ask(&bench, json!({ "order": "on", "by": "ada" }))["on"], true);
+    let first = ask(&bench, json!({ "order": "build", "by": "ada", "reason": "a new hook" }));
+    assert_eq!(first["families"][0]["ordered_by"], "ada");
+    assert_eq!(ask(&bench, json!({ "order": "build", "by": "eve" }))["changes"], Value::Null);
+    let lines = bench.change(|world| world.tables.audits.clone());
+    let told: Vec<&str> = lines.iter().map(|line| line.why.as_str()).collect();
+    assert!(
+        told.iter().any(|why| why.ends_with("as soon as a machine is available: a new hook")),
+        "{told:?}"
+    );
+}
+
+/// What machines of a build, and others, are handed for their first request.
+#[test]
+fn a_builder_gets_a_script_and_no_registration() {
+    let pool = Pool {
+        image_hook: Some("install tools".to_owned()),
+        boot_hook: Some("log in".to_owned()),
+        ..schedule::pool(records::POOL, &["linux"], 9, "spot", None)
+    };
+    let digest = "0".repeat(64);
+    let rows: [(&str, fn(&mut Instance), Option<&str>, Option<&str>); 4] = [
+        ("a machine without an image", |_| (), Some("(\ninstall tools\n)\nlog in"), Some("linux")),
+        ("a machine of an image", |one| one.image = Some(image(1)), Some("log in"), Some("linux")),
+        (
+            "a trial",
+            |one| {
+                one.image = Some(image(1));
+                one.build = Some(BuildPart::Trial);
+            },
+            Some("log in"),
+            Some("muster-trial-"),
+        ),
+        (
+            "a builder",
+            |one| one.build = Some(BuildPart::Builder { boot: BootMethod::Unit, baked: None }),
+            Some("install tools"),
+            None,
+        ),
+    ];
+    for (what, change, hook, label) in rows {
+        let bench = Bench::of(vec![pool.clone()]);
+        bench.change(|world| {
+            world.github.truth.agents =
+                Agents::listing("2.336.0", "https://github.com/actions", &digest);
+        });
+        let mut machine = records::running(1, None);
+        change(&mut machine);
+        bench.store(slice::from_ref(&machine));
+        let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
+        let context = Context::new(door, door, door, door, settings);
+        let pass = RunnerApi { context, owner: machine.name.clone().into(), role: None };
+        let report = AgentReport { arch: Arch::X64, version: None };
+        let handout = bench.drive(pass.configure(Some(report), Ages::default(), door.now()));
+        let found = match handout {
+            Ok(Handout::Runner(config)) => config.boot_hook,
+            Ok(Handout::Builder(order)) => {
+                assert_eq!(order.boot, BootMethod::Unit);
+                assert!(matches!(order.agent, AgentOffer::Download(_)), "{:?}", order.agent);
+                order.image_hook
+            }
+            Err(error) => panic!("{what}: {error}"),
+        };
+        assert_eq!(found.as_deref(), hook, "{what}");
+        let labels: Vec<Vec<String>> = bench.change(|world| {
+            world.github.truth.runners().map(|one| one.labels.iter().cloned().collect()).collect()
+        });
+        match label {
+            Some(label) => {
+                assert!(labels[0].iter().any(|own| own.starts_with(label)), "{what}: {labels:?}")
+            }
+            None => assert!(labels.is_empty(), "{what}: {labels:?}"),
+        }
+        // A disk is ready only on a builder.
+        let baked =
+            MachineReport::Baked { agent: None, boot: BootMethod::Unit, why: None, disk_bytes: 1 };
+        let reported = bench.drive(pass.report(&baked, door.now() + Seconds(60))).err();
+        let wanted = (what != "a builder")
+            .then_some(RunnerApiError::Refused(ReportError::OtherRegistration));
+        assert_eq!(reported, wanted, "{what}");
+    }
+}
