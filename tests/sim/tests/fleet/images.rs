@@ -239,7 +239,7 @@ fn a_builder_gets_a_script_and_no_registration() {
         });
         match label {
             Some(label) => {
-                assert!(labels[0].iter().any(|own| own.starts_with(label)), "{what}: {labels:?}")
+                assert!(labels[0].iter().any(|own| own.starts_with(label)), "{what}: {labels:?}");
             }
             None => assert!(labels.is_empty(), "{what}: {labels:?}"),
         }
