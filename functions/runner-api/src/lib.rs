@@ -329,7 +329,7 @@ fn build_order(order: &BuildOrder) -> Value {
         "environment": order.environment,
         "boot_hook": order.image_hook,
         "sudo": order.sudo,
-        "agent": agent(&order.agent),
+        "agent": order.agent.as_ref().map(agent),
     })
 }
 

@@ -51,8 +51,8 @@ const MAX_DELETED: usize = 10;
 /// The result of the pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImagesReport {
-    /// The largest number of builds in a row that failed for a family; absent while images are off.
-    pub failures: Option<u32>,
+    /// The largest number of builds in a row that failed for a family; zero while images are off.
+    pub failures: u32,
     /// Problems of this sweep.
     pub problems: Vec<String>,
 }
@@ -61,9 +61,7 @@ impl ImagesReport {
     /// Returns the metrics.
     #[must_use]
     pub fn measures(&self) -> Vec<Measure> {
-        let failures =
-            self.failures.map(|count| Measure::count(Metric::ImageBuildsFailed, count as usize));
-        failures.into_iter().collect()
+        vec![Measure::count(Metric::ImageBuildsFailed, self.failures as usize)]
     }
 }
 
@@ -109,7 +107,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
 
     async fn work(&self, report: &mut ImagesReport, now: Time) -> Result<(), PassError> {
         let Some(mut stored) = self.context.table.images().await? else { return Ok(()) };
-        report.failures = stored.on.then(|| stored.failures());
+        report.failures = stored.failures();
         stored = self.note_pools(stored, now).await?;
         stored = self.judge(stored, now).await?;
         stored = match stored.build() {

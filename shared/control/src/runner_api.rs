@@ -50,8 +50,8 @@ pub struct Configuration {
 pub struct BuildOrder {
     /// How machines of the image boot.
     pub boot: BootMethod,
-    /// The agent to install.
-    pub agent: AgentOffer,
+    /// The agent to install; `None` if the base image has the newest one.
+    pub agent: Option<AgentOffer>,
     /// The pool's environment variables.
     pub environment: std::collections::BTreeMap<String, String>,
     /// The pool's shell script for images.
@@ -223,7 +223,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         };
         let none = Cooldowns::default();
         let record = known.map_or(&none, Stored::record);
-        // The image's own agent does not matter: an image always gets the newest.
+        // Unlike the machine of a job, an image gets the newest agent even if GitHub still accepts its own.
+        let own = agent.and_then(|report| report.version);
         let report = agent.map(|report| AgentReport { version: None, ..report });
         let told = match image::home(pool) {
             Some(_) => self.told_of_agents(&registrar(instance), report).await,
@@ -234,10 +235,16 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             let newest = record.agents.newest_for(report?.arch, None);
             newest.cloned().map(AgentOffer::Download)
         };
-        let agent = listed.or_else(last).unwrap_or(AgentOffer::Newest);
+        let offer = listed.or_else(last).unwrap_or(AgentOffer::Newest);
+        let is_newest = match (&offer, own) {
+            (AgentOffer::Download(newest), Some(own)) => own >= newest.version,
+            (AgentOffer::Newest, own) => own.is_some(),
+            (AgentOffer::Download(_), None) => false,
+        };
+        let agent = (!is_newest).then(|| agents::from_mirror(offer, pool));
         Ok(Handout::Builder(Box::new(BuildOrder {
             boot,
-            agent: agents::from_mirror(agent, pool),
+            agent,
             environment: pool.environment.clone(),
             image_hook: pool.image_hook.clone(),
             sudo: pool.sudo,

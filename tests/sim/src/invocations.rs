@@ -98,7 +98,7 @@ pub enum Reply {
     /// The configuration: the runner's name, the registration's number, and the agent to take.
     Configuration(String, u64, Option<AgentOffer>),
     /// Build an image with this agent.
-    Build(BootMethod, AgentOffer),
+    Build(BootMethod, Option<AgentOffer>),
     /// Noted.
     Noted,
     /// Noted: ask again after this time what comes after the end.

@@ -122,7 +122,7 @@ enum Work {
 /// What a machine is handed for its first request.
 enum Handed {
     Runner(String, u64, Option<AgentOffer>),
-    Builder(BootMethod, AgentOffer),
+    Builder(BootMethod, Option<AgentOffer>),
 }
 
 /// How a job's steps end.
@@ -175,7 +175,7 @@ impl Script {
         let asked = self.now();
         let (name, runner, offer) = match self.register().await {
             Some(Handed::Runner(name, runner, offer)) => (name, runner, offer),
-            Some(Handed::Builder(boot, agent)) => return self.build(boot, &agent).await,
+            Some(Handed::Builder(boot, agent)) => return self.build(boot, agent.as_ref()).await,
             None => return,
         };
         let listens = self.sim.world.borrow().listens_at(self.machine, asked);
@@ -273,7 +273,7 @@ impl Script {
     }
 
     /// Installs everything, tells that its disk is ready, and waits for its end.
-    async fn build(&self, boot: BootMethod, agent: &AgentOffer) {
+    async fn build(&self, boot: BootMethod, agent: Option<&AgentOffer>) {
         let takes = self.sim.world.borrow_mut().between(MINUTE, 5 * MINUTE);
         self.pause(takes).await;
         if self.sim.world.borrow_mut().strikes(Fault::BuilderFails) {
@@ -282,8 +282,8 @@ impl Script {
             return;
         }
         let agent = match agent {
-            AgentOffer::Download(download) => Some(download.version),
-            AgentOffer::Newest => None,
+            Some(AgentOffer::Download(download)) => Some(download.version),
+            Some(AgentOffer::Newest) | None => None,
         };
         self.report(MachineReport::Baked { agent, boot, why: None, disk_bytes: 3_000_000_000 })
             .await;

@@ -228,7 +228,7 @@ fn a_builder_gets_a_script_and_no_registration() {
             Ok(Handout::Runner(config)) => config.boot_hook,
             Ok(Handout::Builder(order)) => {
                 assert_eq!(order.boot, BootMethod::Unit);
-                assert!(matches!(order.agent, AgentOffer::Download(_)), "{:?}", order.agent);
+                assert!(matches!(order.agent, Some(AgentOffer::Download(_))), "{:?}", order.agent);
                 order.image_hook
             }
             Err(error) => panic!("{what}: {error}"),
