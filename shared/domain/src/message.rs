@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Entity, InstallationId, InstanceName, JobKey, MachineId, PoolName};
 use crate::job::JobEvent;
+use crate::pool::warm::RepositoryEvent;
 use crate::time::Time;
 
 /// A message for scale-up: an event on the jobs queue, or a wake-up on the launch queue. A single
@@ -26,6 +27,13 @@ pub enum JobsMessage {
         repository: Entity,
         /// The App's installation, if the event names it.
         installation: Option<InstallationId>,
+        /// GitHub's ID of the delivery, for the logs.
+        delivery: String,
+    },
+    /// An event that may warm pools: only a forecast, so nothing is lost with it.
+    Repository {
+        /// The event.
+        event: Box<RepositoryEvent>,
         /// GitHub's ID of the delivery, for the logs.
         delivery: String,
     },

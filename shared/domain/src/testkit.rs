@@ -46,7 +46,7 @@ pub(crate) fn absent(at: Time) -> Absence {
 }
 
 pub(crate) fn policy(timings: &Timings) -> Policy<'_> {
-    Policy { timings, max_lifetime: Seconds(LIFETIME), min_idle: 0 }
+    Policy { timings, max_lifetime: Seconds(LIFETIME), most_idle: 0 }
 }
 
 /// Returns the seconds of a time after [`T0`], for messages.

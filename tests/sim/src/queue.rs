@@ -370,7 +370,8 @@ impl World {
                 let event = delivery.parse().ok().and_then(|number| self.delivery(number));
                 event.into_iter().for_each(|event| self.event_is_lost(event.key.job));
             }
-            Body::Jobs(JobsMessage::WakePool(_)) | Body::Reap(_) => {}
+            Body::Jobs(JobsMessage::Repository { .. } | JobsMessage::WakePool(_))
+            | Body::Reap(_) => {}
         }
     }
 

@@ -456,7 +456,7 @@ impl World {
         self.count_age();
         self.look_at_forced();
         // A sweep that finds nothing due changes nothing; a day has 1,440 of them.
-        let wants_idle = self.checker.pools.iter().any(|pool| pool.idle_wanted() > 0);
+        let wants_idle = self.checker.pools.iter().any(|pool| pool.most_idle() > 0);
         let is_served = |job: &Rc<Stored<Job>>| self.is_served(job);
         let is_quiet = self.tables.is_quiet()
             && self.ec2.live() == 0

@@ -1,6 +1,7 @@
-//! Processes a batch of the jobs queue: folds events into jobs and wakes the affected pools. A
+//! Processes a batch of the jobs queue: folds events into jobs, warms pools before their jobs come, and wakes the affected pools. A
 //! failed message returns soon and does not block the others.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -9,14 +10,19 @@ use muster_domain::causes::with_causes;
 use muster_domain::ids::{Entity, InstallationId};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::job::{Job, JobEvent};
-use muster_domain::message::JobsMessage;
+use muster_domain::message::{JobsMessage, WakePool};
+use muster_domain::pool::Pool;
+use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::warm::RepositoryEvent;
 use muster_domain::time::{Seconds, Time};
 
 use crate::Settings;
 use crate::context::{Context, Wired};
 use crate::jobs::ingest::{Folded, Ingest, Waited};
 use crate::metrics::{self, Measure, Metric};
-use crate::ports::{Operations as _, Queue, ReadError, Received, Table, again_after};
+use crate::ports::{
+    Launches as _, Operations as _, Queue, ReadError, Received, Table, again_after,
+};
 use crate::settings_cache::{SettingsCache, VersionedSettings};
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
@@ -62,7 +68,11 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
         let is_failing = |(one, acked): &(&Received<Option<JobsMessage>>, &bool)| {
             let is_readable = matches!(
                 one.message,
-                Some(JobsMessage::JobEvent { .. } | JobsMessage::Unreadable { .. })
+                Some(
+                    JobsMessage::JobEvent { .. }
+                        | JobsMessage::Unreadable { .. }
+                        | JobsMessage::Repository { .. }
+                )
             );
             !**acked && (!is_readable || metrics::keeps_failing(one.receives))
         };
@@ -74,7 +84,7 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
     async fn handled(&self, messages: &[Received<Option<JobsMessage>>]) -> JobsReport {
         let acked = vec![false; messages.len()];
         let mut report = JobsReport { acked, ..JobsReport::default() };
-        let (mut events, mut told) = (Vec::new(), Vec::new());
+        let (mut events, mut told, mut forecasts) = (Vec::new(), Vec::new(), Vec::new());
         for (number, received) in messages.iter().enumerate() {
             match &received.message {
                 Some(JobsMessage::JobEvent { event, delivery }) => {
@@ -89,7 +99,18 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
                         self.leave(received).await;
                     }
                 }
+                Some(JobsMessage::Repository { event, .. }) => forecasts.push((number, &**event)),
                 Some(JobsMessage::WakePool(_)) | None => self.leave(received).await,
+            }
+        }
+        if !forecasts.is_empty() {
+            let events: Vec<&RepositoryEvent> = forecasts.iter().map(|(_, event)| *event).collect();
+            let is_done = self.warm(&events).await;
+            for (number, _) in forecasts {
+                report.acked[number] = is_done;
+                if !is_done {
+                    self.leave(&messages[number]).await;
+                }
             }
         }
         if !told.is_empty() {
@@ -118,6 +139,55 @@ impl<W: Wired<Table: Table, Queue: Queue>> JobsBatch<'_, W> {
         writes::update(self.context.table, async || self.context.table.inquiries().await, next)
             .await?;
         Ok(())
+    }
+
+    /// Warms the pools whose rules match these events. Returns whether that is done. The cached
+    /// settings do not suffice: they may be older than a rule, and no commit would notice.
+    async fn warm(&self, events: &[&RepositoryEvent]) -> bool {
+        let Some(settings) = self.refresh().await else { return false };
+        let mut is_done = true;
+        let mut wakes = Vec::new();
+        for pool in &settings.settings().pools {
+            let own: Vec<&RepositoryEvent> =
+                events.iter().copied().filter(|event| pool.is_warmed_by(event)).collect();
+            if own.is_empty() {
+                continue;
+            }
+            match self.warm_pool(pool, &own).await {
+                Ok(true) => wakes.push(WakePool::whole(pool.name.clone())),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::error!(pool.name = %pool.name, error = with_causes(&error), "failed to warm a pool; the event is retried");
+                    is_done = false;
+                }
+            }
+        }
+        if let Err(error) = self.context.queue.send_wakes(&wakes, Seconds(0)).await {
+            tracing::warn!(
+                error = with_causes(&error),
+                "failed to wake the warmed pools; the sweep does"
+            );
+        }
+        is_done
+    }
+
+    /// Records what the events require of a pool. Returns whether that changed anything.
+    async fn warm_pool(&self, pool: &Pool, events: &[&RepositoryEvent]) -> Result<bool, PassError> {
+        let (table, now) = (self.context.table, (self.clock)());
+        let is_changed = Cell::new(false);
+        let next = |stored: Option<&Capacity>| {
+            let before = stored.cloned().unwrap_or_else(|| Capacity::empty(pool.name.clone()));
+            let next = events.iter().fold(None, |next: Option<Capacity>, event| {
+                next.as_ref().unwrap_or(&before).warmed(pool, event, now).or(next)
+            });
+            is_changed.set(next.is_some());
+            next
+        };
+        writes::update(table, async || table.capacity(&pool.name).await, next).await?;
+        if is_changed.get() {
+            tracing::info!(pool.name = %pool.name, "an event warms the pool");
+        }
+        Ok(is_changed.get())
     }
 
     /// Folds the events of a batch and wakes the pools that have work now. If a wake-up cannot be

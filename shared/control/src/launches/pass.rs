@@ -244,6 +244,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
             demand,
             supply,
             retries,
+            warm: &self.known.capacity.warm,
             images: self
                 .known
                 .images
@@ -259,6 +260,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
         let mut plan = plan::plan(view);
         let progress = !plan.claims.is_empty() || !plan.launches.is_empty();
         self.report.counts(&plan);
+        self.known.note_warm(std::mem::take(&mut plan.warm));
 
         self.commit_beside_launches(&mut plan).await?;
 
@@ -279,6 +281,7 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
             let is_last = leaves_none && number + 1 == plan.launches.len();
             self.launch(planned, wakes, finds_out, is_last).await?;
         }
+        self.record_warm().await?;
 
         self.known.wait_for(plan.blocks().filter_map(|block| block.until), self.now);
         let hides = |scope| matches!(scope, BlockScope::Entity | BlockScope::Job);
@@ -365,8 +368,11 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
         if count == 0 {
             self.hold().await?;
         }
+        self.known.launches_idle(planned.idle.len());
         let counted = self.known.counted_up(count);
-        let taken = self.known.capacity.is_planned().then_some(&counted);
+        // What an event still requires must not outlast the launch that meets it.
+        let replaces = self.known.capacity.is_planned() || self.known.warm.is_some();
+        let taken = (count > 0 && replaces).then_some(&counted);
         // A failure that is over needs no probe, even if that could not be recorded.
         let probed = finds_out.then(|| self.probed(planned)).flatten();
         let mut writes = self.launch_writes(planned, &launch, taken, wakes);
@@ -382,6 +388,9 @@ impl<'a, W: Wired<Table: Table, Compute: Compute>> RunningPass<'a, W> {
         }
         if count > 0 {
             self.known.capacity = Lease::Stored(counted.stored(&committed));
+            if replaces {
+                self.known.warm = None;
+            }
         }
         let mut slots = self.claim_beyond(planned, &committed).await;
         let there = planned.fresh.iter().map(|(instance, _)| instance).chain(&planned.idle);

@@ -75,6 +75,7 @@ impl SingleLaunch {
             demand: Vec::new(),
             supply: Vec::new(),
             retries: Vec::new(),
+            warm: &[],
             images: image(&read),
             seed,
             now,

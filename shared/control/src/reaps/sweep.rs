@@ -20,6 +20,7 @@ use muster_domain::message::{ReapMessage, WakePool};
 use muster_domain::observation::Machine;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
+use muster_domain::pool::warm::Warm;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 
@@ -210,7 +211,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         });
         let waiting = looked.waiting?;
         let mut demand = self.look_at_jobs(pool, &waiting, now, report).await?;
-        demand |= is_short_of_idle(pool, &looked.free?);
+        demand |= is_short_of_idle(pool, &looked.free?, look::warm(&looked.capacity), now);
         // A launch that an interrupted pass left open is found through its slots, whose rows become
         // due.
         wakes.extend(demand.then(|| WakePool::whole(pool.name.clone())));
@@ -505,10 +506,11 @@ fn turn(job: &Job) -> (Option<Time>, Time, JobKey) {
     (job.asked_at, job.queued_at(), job.key())
 }
 
-/// Whether a pool with `min_idle` has too few idle runners.
-fn is_short_of_idle(pool: &Pool, free: &[Stored<Instance>]) -> bool {
-    let kept = free.iter().filter(|one| one.is_kept_idle_by(pool)).count();
-    kept < pool.idle_wanted() as usize
+/// Whether a pool with `min_idle` or after an event has too few idle runners.
+fn is_short_of_idle(pool: &Pool, free: &[Stored<Instance>], warm: &[Warm], now: Time) -> bool {
+    let keeper = pool.while_warm(warm, now);
+    let kept = free.iter().filter(|one| one.is_kept_idle_by(&keeper)).count();
+    pool.idle_missing(warm, u32::try_from(kept).unwrap_or(u32::MAX), 0, now) > 0
 }
 
 fn note<E: Error + 'static>(problems: &mut Vec<String>, part: &str, result: Result<(), E>) {

@@ -22,6 +22,7 @@ use crate::launch::record::Cooldowns;
 use crate::launch::record::cooldown::{LaunchOptions, first_market, next_market};
 use crate::launch::verdict::{Block, Conditions, Wanted, entity_of, verdict};
 use crate::pool::Pool;
+use crate::pool::warm::Warm;
 use crate::stored::{Change, Stored};
 use crate::time::Time;
 use crate::timings::Timings;
@@ -60,6 +61,8 @@ pub struct View<'a> {
     pub supply: Vec<Stored<Instance>>,
     /// Slots whose next attempt is due.
     pub retries: Vec<Stored<Instance>>,
+    /// What recent events require of the pool (`warm_on`).
+    pub warm: &'a [Warm],
     /// The image to launch machines with.
     pub images: ImageChoice,
     /// Makes launch IDs unique to this pass.
@@ -151,8 +154,10 @@ pub struct Plan {
     pub stuck: Vec<BlockedSlot>,
     /// Jobs that cannot be served now.
     pub left: Vec<Unplaced>,
-    /// Why no further idle runners are launched, if `min_idle` is not reached.
+    /// Why no further idle runners are launched, if fewer are there than wanted.
     pub idle_block: Option<Block>,
+    /// What the pool's events still require, without its idle launches. Empty if nothing is warm.
+    pub warm: Vec<Warm>,
 }
 
 impl Plan {
@@ -170,7 +175,7 @@ impl Plan {
 }
 
 /// Plans a launch pass: assigns free runners, then launches machines up to the maximum, oldest job
-/// first, then fills up `min_idle`.
+/// first, then the missing idle runners.
 #[must_use]
 pub fn plan(mut view: View<'_>) -> Plan {
     let mut plan = Plan::default();

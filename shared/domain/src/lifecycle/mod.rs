@@ -93,8 +93,8 @@ pub struct Policy<'a> {
     pub timings: &'a Timings,
     /// Maximum lifetime of this pool's machines.
     pub max_lifetime: Seconds,
-    /// Number of idle runners that the pool keeps.
-    pub min_idle: u32,
+    /// The largest number of idle runners that the pool may keep, now or after an event.
+    pub most_idle: u32,
 }
 
 impl Policy<'_> {

@@ -232,7 +232,7 @@ fn keep_idle(
     if now < limit {
         return until(limit);
     }
-    if policy.min_idle == 0 {
+    if policy.most_idle == 0 {
         return Err(DeleteReason::Idle);
     }
     match &seen.surplus {

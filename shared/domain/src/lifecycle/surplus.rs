@@ -2,7 +2,8 @@
 //!
 //! In a pool without `min_idle`, every runner was launched for a job, and a runner without a claim
 //! ends after its idle limit. In a pool with `min_idle`, a runner past that limit ends only if
-//! enough younger runners remain for `min_idle` and for the waiting jobs. All passes of a pool see
+//! enough younger runners remain for `min_idle` and for the waiting jobs. Events of `warm_on` raise
+//! `min_idle` for some time: pass the pool as [`Pool::while_warm`] returns it. All passes of a pool see
 //! one listing, so they spare the same runners.
 
 use crate::claim::can_serve;

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
 use crate::ids::PoolName;
+use crate::pool::Pool;
+use crate::pool::warm::{RepositoryEvent, Warm};
 use crate::time::{Seconds, Time};
 use crate::timings::Timings;
 
@@ -27,6 +29,9 @@ pub struct Capacity {
     pub configured: Option<Configured>,
     /// When the latest delayed wake-up arrives. One at a time is enough: its pass sends the next.
     pub wake_at: Option<Time>,
+    /// What recent events of `warm_on` require, one entry per number of runners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm: Vec<Warm>,
 }
 
 /// A version of a pool's configuration, and when a launch pass first saw it.
@@ -54,6 +59,7 @@ impl Capacity {
             lease_until: None,
             configured: None,
             wake_at: None,
+            warm: Vec::new(),
         }
     }
 
@@ -90,6 +96,13 @@ impl Capacity {
             next.lease_until = Some(now + timings.pool_lease_seconds);
         }
         next
+    }
+
+    /// Returns the record after an event that may warm the pool. `None` if nothing changes.
+    #[must_use]
+    pub fn warmed(&self, pool: &Pool, event: &RepositoryEvent, now: Time) -> Option<Self> {
+        let warm = Warm::after(&self.warm, pool, event, now)?;
+        Some(Self { warm, ..self.clone() })
     }
 
     /// Returns whether a pass has the lease.

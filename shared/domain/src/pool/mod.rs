@@ -4,6 +4,7 @@ mod built_in;
 pub mod capacity;
 pub mod limits;
 pub mod select;
+pub mod warm;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use crate::ids::{Entity, PoolName};
 use crate::job::Job;
 use crate::job::labels::{LabelRows, Labels};
 use crate::time::{Seconds, Time};
+
+use self::warm::WarmRule;
 
 /// Which market to request first, and which to fall back to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -212,6 +215,9 @@ pub struct Pool {
     /// Number of idle runners to keep for jobs that are not queued yet. Never above `max`.
     #[serde(default)]
     pub min_idle: u32,
+    /// Events that raise that number for some time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_on: Vec<WarmRule>,
     /// How long a job must be queued before a machine is launched for it: a runner that becomes
     /// free may take it first.
     #[serde(default)]
@@ -394,6 +400,7 @@ impl Pool {
             tags: BTreeMap::new(),
             max: 0,
             min_idle: 0,
+            warm_on: Vec::new(),
             job_age_seconds: Seconds(0),
             boot_deadline_seconds: None,
             idle_limit_seconds: None,
@@ -470,14 +477,8 @@ impl Pool {
     /// Returns whether the pool serves the repository (`owner/repo`). GitHub's names are
     /// case-insensitive.
     fn allows(&self, repository: &str) -> bool {
-        let allows =
-            |allowed: &String| match (allowed.strip_suffix("/*"), repository.split_once('/')) {
-                _ if allowed == Self::ANY_REPOSITORY => true,
-                (Some(owner), Some((of, _))) => owner.eq_ignore_ascii_case(of),
-                (Some(_), None) => false,
-                (None, _) => allowed.eq_ignore_ascii_case(repository),
-            };
-        self.repositories.is_empty() || self.repositories.iter().any(allows)
+        self.repositories.is_empty()
+            || self.repositories.iter().any(|allowed| warm::names(allowed, repository))
     }
 
     /// Checks whether a job of this repository may run on the pool's machines, regardless of its
@@ -497,7 +498,7 @@ impl Pool {
     }
 
     /// Returns the number of idle runners to keep for jobs that are not queued yet. Zero if the
-    /// pool has no entity at which to register them.
+    /// pool has no entity at which to register them. Events can raise it: [`Self::while_warm`].
     #[must_use]
     pub fn idle_wanted(&self) -> u32 {
         let serves = self.enabled && !self.is_removed() && self.entity.is_some();

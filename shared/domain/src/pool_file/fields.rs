@@ -29,6 +29,7 @@ pub const POOL: &[&str] = &[
     "reserved_first",
     "tags",
     "limits",
+    "warm_on",
     "repositories",
     "public_repositories",
     "boot_hook",
@@ -57,6 +58,8 @@ pub const PLACEMENT: &[&str] = &["group", "dedicated"];
 /// The fields of a pool's `limits`.
 pub const LIMITS: &[&str] =
     &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime", "keep_failed"];
+/// The fields of a rule in `warm_on`.
+pub const WARM_RULE: &[&str] = &["event", "repositories", "branches", "idle", "for"];
 /// Groups of fields in a pool that replace the group in `defaults` instead of being merged with it.
 pub(super) const WHOLE: &[&str] = &["entity", "instances", "launch_template", "image"];
 
@@ -79,6 +82,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("limits.idle_limit", "the stack's"),
     ("limits.max_lifetime", "12h"),
     ("limits.keep_failed", "0s"),
+    ("warm_on.for", "15m"),
     ("public_repositories", "false"),
     ("sudo", "true"),
     ("enabled", "true"),

@@ -177,15 +177,17 @@ fn pools(
 /// Checks that idle runners alone cannot exhaust a limit: otherwise jobs that they cannot serve
 /// would wait forever.
 fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, problems: &mut Wrongs) {
-    let idle = |is_counted: &dyn Fn(&Entity) -> bool| -> u32 {
+    let idle = |is_counted: &dyn Fn(&Pool) -> bool| -> (u32, bool) {
         let pools = pools.iter().filter_map(|(_, pool)| pool.as_ref());
-        let counted = pools.filter(|pool| pool.entity.as_ref().is_some_and(is_counted));
-        counted.map(Pool::idle_wanted).fold(0, u32::saturating_add)
+        let counted: Vec<&Pool> = pools.filter(|pool| is_counted(pool)).collect();
+        let idle = counted.iter().map(|pool| pool.most_idle()).fold(0, u32::saturating_add);
+        (idle, counted.iter().any(|pool| pool.most_idle() > pool.idle_wanted()))
     };
-    let mut check = |path: String, most: u32, idle: u32| {
+    let mut check = |path: String, most: u32, (idle, by_events): (u32, bool)| {
         if idle >= most {
+            let by = if by_events { "min_idle and warm_on" } else { "min_idle" };
             let what =
-                format!("the pools keep {idle} idle (min_idle), which leaves no capacity for jobs");
+                format!("the pools keep {idle} idle ({by}), which leaves no capacity for jobs");
             problems.add(&path, what);
         }
     };
@@ -193,7 +195,8 @@ fn leave_room(pools: &[(String, Option<Pool>)], limits: &Limits, problems: &mut 
         check("limits.stack".to_owned(), most, idle(&|_| true));
     }
     for (entity, most) in &limits.entities {
-        check(format!("limits.entities.{entity}"), *most, idle(&|one| one.same_as(entity)));
+        let is_of = |pool: &Pool| pool.entity.as_ref().is_some_and(|one| one.same_as(entity));
+        check(format!("limits.entities.{entity}"), *most, idle(&is_of));
     }
 }
 

@@ -6,6 +6,7 @@ use super::read::{Section, Wrongs, written as formatted};
 use super::shape::WrittenPool;
 use crate::ec2::{Arch, MAX_OVERRIDES};
 use crate::ids::{EntityKind, PoolName};
+use crate::pool::warm::names;
 use crate::pool::{Allocation, MarketPolicy, Pool, Requirements};
 use crate::time::Seconds;
 
@@ -19,6 +20,7 @@ pub(super) fn pool(written: WrittenPool, of: &Section, problems: &mut Wrongs) ->
     market(&written, of, problems);
     limits(&written, of, problems);
     entity(&written, of, problems);
+    warm_on(&written, of, problems);
     arch(&written, of, problems);
     build(written)
 }
@@ -137,6 +139,26 @@ fn limits(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     }
 }
 
+/// Checks that the rules of `warm_on` can have an effect.
+fn warm_on(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
+    let served = written.repositories.as_deref().unwrap_or_default();
+    for (index, rule) in written.warm_on.iter().flatten().enumerate() {
+        let at = format!("{}[{index}]", of.path_of("warm_on"));
+        if let Some(max) = written.limits.max.filter(|max| rule.idle > *max) {
+            problems.add(&format!("{at}.idle"), format!("{} is more than max, {max}", rule.idle));
+        }
+        let is_served = |name: &str| {
+            (served.is_empty() || served.iter().any(|pattern| names(pattern, name)))
+                && written.entity.as_ref().is_none_or(|entity| entity.covers(name))
+        };
+        let exact = rule.repositories.iter().filter(|name| !name.ends_with('*'));
+        for name in exact.filter(|name| !is_served(name)) {
+            let what = format!("the pool does not serve {name}");
+            problems.add(&format!("{at}.repositories"), what);
+        }
+    }
+}
+
 fn entity(of_pool: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     let Some(entity) = &of_pool.entity else { return };
     let kind = entity.kind();
@@ -217,6 +239,7 @@ fn build(written: WrittenPool) -> Option<Pool> {
         tags: written.tags.unwrap_or_default(),
         max: limits.max?,
         min_idle: limits.min_idle.unwrap_or_default(),
+        warm_on: written.warm_on.unwrap_or_default(),
         job_age_seconds: limits.job_age.unwrap_or_default(),
         boot_deadline_seconds: limits.boot_deadline,
         idle_limit_seconds: limits.idle_limit,

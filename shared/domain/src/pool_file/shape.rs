@@ -6,19 +6,19 @@ use super::fields::{ALLOCATIONS, ARCHES, INSTANCES, LIMITS, MARKETS, MATCHES};
 use super::named::{Named, ValueOrName};
 use super::read::{self, Section, Wrongs};
 use super::values::{
-    agent_mirror, disk, entity_or_id, environment, hook, image, is_id, is_instance_type,
-    is_repository, labels, launch_template, placement, price, requirements, runner_group, tags,
+    MAX_MACHINES, agent_mirror, disk, entity_or_id, environment, hook, image, is_id,
+    is_instance_type, labels, launch_template, placement, price, repositories, requirements,
+    runner_group, tags, warm_on,
 };
 use crate::ec2::Arch;
 use crate::ids::{Entity, PoolName};
 use crate::job::labels::LabelRows;
+use crate::pool::warm::WarmRule;
 use crate::pool::{
     Allocation, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Requirements,
 };
 use crate::time::Seconds;
 
-/// Maximum number of machines in one pool.
-const MAX_MACHINES: u32 = 100_000;
 /// The written fields of a pool or of `defaults`. `None` if a field is absent or invalid.
 #[derive(Debug, Default)]
 pub(super) struct WrittenPool {
@@ -43,6 +43,7 @@ pub(super) struct WrittenPool {
     pub(super) reserved_first: Option<bool>,
     pub(super) tags: Option<BTreeMap<String, String>>,
     pub(super) limits: WrittenLimits,
+    pub(super) warm_on: Option<Vec<WarmRule>>,
     pub(super) repositories: Option<Vec<String>>,
     pub(super) public_repositories: Option<bool>,
     pub(super) boot_hook: Option<String>,
@@ -105,14 +106,8 @@ impl WrittenPool {
             reserved_first: of.read("reserved_first", problems, read::boolean),
             tags: of.read("tags", problems, tags),
             limits: WrittenLimits::read(&of.section("limits", LIMITS, problems), problems),
-            repositories: of.read("repositories", problems, |node, w| {
-                read::texts(
-                    node,
-                    "repositories as owner/repo, or owner/*, or \"*\" for all",
-                    w,
-                    is_repository,
-                )
-            }),
+            warm_on: of.read("warm_on", problems, warm_on),
+            repositories: of.read("repositories", problems, repositories),
             public_repositories: of.read("public_repositories", problems, read::boolean),
             boot_hook: of.read("boot_hook", problems, hook),
             image_hook: of.read("image_hook", problems, hook),

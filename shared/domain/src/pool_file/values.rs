@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{DISK, ENTITY, FILTER, IMAGE, LAUNCH_TEMPLATE, PLACEMENT, RANGE};
+use super::fields::{DISK, ENTITY, FILTER, IMAGE, LAUNCH_TEMPLATE, PLACEMENT, RANGE, WARM_RULE};
 use super::named::{EntityId, NamedImage, NamedTemplate, ValueOrName};
 use super::node::{Node, NodeKind};
 use super::read::{self, Section, Wrongs};
 use crate::ids::{Entity, EntityKind};
 use crate::job::labels::{LabelRows, Labels};
+use crate::pool::warm::{WarmEvent, WarmRule};
 use crate::pool::{Disk, Image, Placement, Pool, Requirements};
 
+/// Maximum number of machines in one pool.
+pub(super) const MAX_MACHINES: u32 = 100_000;
 /// Maximum number of tags. EC2 allows 50 per resource; the launch template and Muster use some of
 /// them.
 const MAX_TAGS: usize = 40;
@@ -158,7 +161,7 @@ pub(super) fn is_id(text: &str, prefix: &str) -> bool {
 }
 
 /// Returns whether the text is `owner/repo`, `owner/*` or `*`.
-pub(super) fn is_repository(text: &str) -> bool {
+fn is_repository(text: &str) -> bool {
     if text == Pool::ANY_REPOSITORY {
         return true;
     }
@@ -169,6 +172,60 @@ pub(super) fn is_repository(text: &str) -> bool {
         },
     );
     parsed && !text.starts_with("enterprises/")
+}
+
+/// Reads a list of repositories.
+pub(super) fn repositories(node: &Node, problems: &mut Wrongs) -> Option<Vec<String>> {
+    let of_what = "repositories as owner/repo, or owner/*, or \"*\" for all";
+    read::texts(node, of_what, problems, is_repository)
+}
+
+/// Reads the rules of `warm_on`.
+pub(super) fn warm_on(node: &Node, problems: &mut Wrongs) -> Option<Vec<WarmRule>> {
+    let rules = read::list(node, "rules with event and idle", problems, warm_rule)?;
+    if rules.len() > Pool::MAX_WARM_RULES {
+        let what = format!("a pool has at most {} rules", Pool::MAX_WARM_RULES);
+        problems.add(&node.path, what);
+        return None;
+    }
+    Some(rules)
+}
+
+fn warm_rule(node: &Node, problems: &mut Wrongs) -> Option<WarmRule> {
+    const MINUTE: u32 = 60;
+    const HOURS: u32 = 4 * 3600;
+    let of = Section::open(node.clone(), WARM_RULE, problems);
+    if of.is_other {
+        return None;
+    }
+    let event = of.read("event", problems, |node, w| read::one_of(node, WarmEvent::ALL, w));
+    let listed = of.read("repositories", problems, repositories);
+    let branches = of.read("branches", problems, |node, w| {
+        read::texts(node, "branches, like main, or the start of names and *", w, is_branch)
+    });
+    let idle = of.read("idle", problems, |node, w| read::count(node, 1..=MAX_MACHINES, w));
+    let time = of.read("for", problems, |node, w| read::duration(node, MINUTE..=HOURS, w));
+    for name in ["event", "idle"] {
+        if of.get(name).is_none() {
+            problems.add(&node.path, format!("{name} is missing"));
+        }
+    }
+    Some(WarmRule {
+        event: event?,
+        repositories: listed.unwrap_or_default(),
+        branches: branches.unwrap_or_default(),
+        idle: idle?,
+        for_seconds: time.unwrap_or(WarmRule::FOR),
+    })
+}
+
+/// Returns whether a text can be a branch, or the start of branches and `*`. Git forbids these
+/// characters in names.
+/// Source: git-scm.com/docs/git-check-ref-format
+fn is_branch(text: &str) -> bool {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let is_forbidden = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
+    text.len() <= 200 && !text.starts_with("refs/") && !name.contains(is_forbidden)
 }
 
 pub(super) fn requirements(instances: &Section, problems: &mut Wrongs) -> Option<Requirements> {

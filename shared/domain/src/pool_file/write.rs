@@ -8,6 +8,7 @@ use super::read::written as time;
 use crate::job::labels::Labels;
 use crate::pool::limits::BALANCES;
 use crate::pool::limits::{Balance, Limits};
+use crate::pool::warm::{WarmEvent, WarmRule};
 use crate::pool::{Image, OwnTemplate, Placement, Pool, Requirements};
 use crate::time::Seconds;
 
@@ -47,6 +48,7 @@ pub fn pool(pool: &Pool) -> Value {
     all.unless(!pool.reserved_first, "reserved_first", json!(true));
     all.unless(pool.tags.is_empty(), "tags", json!(pool.tags));
     all.put("limits", limits(pool, &plain));
+    all.unless(pool.warm_on.is_empty(), "warm_on", pool.warm_on.iter().map(warm_rule).collect());
     all.unless(pool.repositories.is_empty(), "repositories", json!(pool.repositories));
     all.unless(!pool.public_repositories, "public_repositories", json!(true));
     all.some("boot_hook", pool.boot_hook.as_ref().map(|text| json!(text)));
@@ -140,6 +142,16 @@ fn placement(placement: &Placement) -> Value {
     let mut group = FieldMap::default();
     group.some("group", placement.group.as_ref().map(|name| json!(name)));
     group.unless(!placement.dedicated, "dedicated", json!(true));
+    group.into_value()
+}
+
+fn warm_rule(rule: &WarmRule) -> Value {
+    let mut group = FieldMap::default();
+    group.put("event", word(WarmEvent::ALL, rule.event));
+    group.unless(rule.repositories.is_empty(), "repositories", json!(rule.repositories));
+    group.unless(rule.branches.is_empty(), "branches", json!(rule.branches));
+    group.put("idle", json!(rule.idle));
+    group.unless(rule.for_seconds == WarmRule::FOR, "for", json!(time(rule.for_seconds)));
     group.into_value()
 }
 

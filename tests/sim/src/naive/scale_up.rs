@@ -67,6 +67,7 @@ async fn launch_one(door: &Door, key: JobKey) -> Option<()> {
     let pool = settings.pool(job.pool.as_ref()?)?;
     let stored = door.capacity(&pool.name).await.ok()?;
     let plan = plan::plan(View {
+        warm: &[],
         stack: &settings.stack,
         pool,
         conditions: Conditions::new(

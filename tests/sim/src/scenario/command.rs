@@ -1,16 +1,19 @@
 //! What a scenario can do.
 
 use muster_domain::job::labels::Labels;
+use muster_domain::message::JobsMessage;
 use muster_domain::pool::limits::Balance;
+use muster_domain::pool::warm::{RepositoryEvent, WarmEvent, WarmRule};
 use muster_domain::pool::{LabelMatch, Pool};
 use muster_domain::time::Seconds;
 use serde_json::json;
 
 use super::{BEAT, Scenario};
-use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND};
+use crate::agenda::{Arrival, Event, HOUR, MINUTE, Millis, SECOND, Which};
 use crate::ec2::{Behaviour, ImageAgent};
 use crate::github::{Job, Status};
 use crate::invocations::Call;
+use crate::queue::Body;
 use crate::schedule;
 use crate::world::Task;
 
@@ -73,6 +76,18 @@ impl Scenario {
             }
             ["serve", "jobs", first, "to", last] => {
                 return self.serve(index(first)?, index(last)?).map(|()| false);
+            }
+            ["push", repository, branch] => {
+                self.event(WarmEvent::Push, repository, branch, 1);
+            }
+            ["push", repository, branch, "times", count] => {
+                self.event(WarmEvent::Push, repository, branch, number(count)?);
+            }
+            ["pull", "request", repository, branch] => {
+                self.event(WarmEvent::PullRequest, repository, branch, 1);
+            }
+            ["check", "run", repository, branch] => {
+                self.event(WarmEvent::CheckRun, repository, branch, 1);
             }
             ["cancel", "job", number] => {
                 let number = index(number)?;
@@ -173,6 +188,7 @@ impl Scenario {
                 }
                 Some(("priority", value)) => pool.priority = number(value)?,
                 Some(("group", value)) => pool.runner_group_id = number(value)?,
+                Some(("warm-on", value)) => pool.warm_on.push(warm_rule(value)?),
                 Some(("min-idle", value)) => pool.min_idle = number(value)?,
                 Some(("keep-failed", value)) => pool.keep_failed_seconds = Seconds(number(value)?),
                 Some(("job-age", value)) => pool.job_age_seconds = Seconds(number(value)?),
@@ -201,12 +217,32 @@ impl Scenario {
             priority: pool.priority,
             runner_group_id: pool.runner_group_id,
             min_idle: pool.min_idle,
+            warm_on: pool.warm_on,
             job_age_seconds: pool.job_age_seconds,
             keep_failed_seconds: pool.keep_failed_seconds,
             enabled: pool.enabled,
             ..plain
         });
         Ok(())
+    }
+
+    /// GitHub tells of an event, so many times at once.
+    fn event(&mut self, kind: WarmEvent, repository: &str, branch: &str, times: u32) {
+        self.change(|world| {
+            for _ in 0..times {
+                let event = RepositoryEvent {
+                    kind,
+                    repository: repository.into(),
+                    private: true,
+                    user_owned: false,
+                    branch: branch.into(),
+                    at: world.time(),
+                };
+                let (event, delivery) = (Box::new(event), String::new());
+                let body = Body::Jobs(JobsMessage::Repository { event, delivery });
+                world.enqueue(Which::Jobs, body);
+            }
+        });
     }
 
     /// The first time the workflow queues it; later times GitHub delivers the same event again.
@@ -385,4 +421,19 @@ pub(super) fn duration(word: &str) -> Result<Millis, String> {
         "h" => Ok(count * HOUR),
         _ => Err(format!("{word}: a duration ends in s, m or h")),
     }
+}
+
+/// `EVENT:IDLE:SECONDS`, and the branch if not all count.
+fn warm_rule(text: &str) -> Result<WarmRule, String> {
+    let [event, idle, time, branches @ ..] = &text.split(':').collect::<Vec<_>>()[..] else {
+        return Err(format!("{text}: not EVENT:IDLE:SECONDS[:BRANCH]"));
+    };
+    let found = WarmEvent::ALL.iter().find(|(name, _)| name == event);
+    Ok(WarmRule {
+        event: found.ok_or_else(|| format!("{event}: not an event"))?.1,
+        repositories: Vec::new(),
+        branches: branches.iter().map(|branch| (*branch).to_owned()).collect(),
+        idle: number(idle)?,
+        for_seconds: Seconds(number(time)?),
+    })
 }

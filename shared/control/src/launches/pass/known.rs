@@ -12,6 +12,7 @@ use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::{Launch, plan};
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::warm::Warm;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -33,6 +34,8 @@ pub(super) struct PassState {
     pub(super) cooldowns: Option<Stored<Cooldowns>>,
     /// The machine images.
     pub(super) images: Option<Stored<Images>>,
+    /// What the pool's events still require, if that is not recorded yet.
+    pub(super) warm: Option<Vec<Warm>>,
     /// Number of counted live instances in the stack.
     pub(super) counted: u32,
     /// Slots that EC2 has just refused: the listing may not show them yet.
@@ -62,6 +65,7 @@ impl PassState {
             switches: conditions.switches,
             cooldowns: conditions.cooldowns,
             images: conditions.images,
+            warm: None,
             counted: conditions.counted,
             rest: Vec::new(),
             jobs: BTreeMap::new(),
@@ -153,10 +157,34 @@ impl PassState {
         self.waits = ahead.chain(self.waits).min();
     }
 
+    /// Notes what the pool's events require after a count or a launch, to be recorded with the next
+    /// write to the pool's record.
+    pub(super) fn note_warm(&mut self, warm: Vec<Warm>) {
+        self.warm = (warm != self.capacity.warm).then_some(warm);
+    }
+
+    /// Notes that idle runners are launched.
+    pub(super) fn launches_idle(&mut self, count: usize) {
+        let all = self.warm.as_ref().unwrap_or(&self.capacity.warm);
+        if count > 0 && !all.is_empty() {
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            self.note_warm(Warm::launched(all, count));
+        }
+    }
+
+    /// Returns the pool's record with what its events require.
+    pub(super) fn with_warm(&self) -> Capacity {
+        let mut next = Capacity::clone(&self.capacity);
+        if let Some(warm) = &self.warm {
+            next.warm.clone_from(warm);
+        }
+        next
+    }
+
     /// Returns the counter after the commit of a launch. After a concurrent write this version is
     /// older than the table's, and the next change of it conflicts.
     pub(super) fn counted_up(&self, fresh: u32) -> Change<Capacity> {
-        let mut next = Capacity::clone(&self.capacity);
+        let mut next = self.with_warm();
         next.live = next.live.saturating_add(fresh);
         self.capacity.change(next)
     }

@@ -71,12 +71,23 @@ impl<W: Wired<Table: Table>> RunningPass<'_, W> {
     /// # Errors
     /// A conflict if a different pass was faster.
     pub(super) async fn hold(&mut self) -> Result<(), PassError> {
+        if self.known.capacity.is_planned() { self.write_capacity().await } else { Ok(()) }
+    }
+
+    /// Records what the pool's events require, if no other write did.
+    ///
+    /// # Errors
+    /// A conflict if the record has changed.
+    pub(super) async fn record_warm(&mut self) -> Result<(), PassError> {
+        if self.known.warm.is_some() { self.write_capacity().await } else { Ok(()) }
+    }
+
+    async fn write_capacity(&mut self) -> Result<(), PassError> {
         let known = &mut self.known;
-        if let Lease::Planned { next, .. } = &known.capacity {
-            let change = known.capacity.change(Capacity::clone(next));
-            let committed = self.pass.context.table.commit(&[change.clone().into()]).await?;
-            known.capacity = Lease::Stored(change.stored(&committed));
-        }
+        let change = known.capacity.change(known.with_warm());
+        let committed = self.pass.context.table.commit(&[change.clone().into()]).await?;
+        known.capacity = Lease::Stored(change.stored(&committed));
+        known.warm = None;
         Ok(())
     }
 

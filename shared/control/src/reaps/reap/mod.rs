@@ -188,7 +188,7 @@ impl<P: Ports> Reap<'_, P> {
         let policy = Policy {
             timings: &timings,
             max_lifetime: self.context.settings.max_lifetime(&instance.pool),
-            min_idle: pool.map_or(0, Pool::idle_wanted),
+            most_idle: pool.map_or(0, Pool::most_idle),
         };
         for _ in 0..ROUNDS {
             match lifecycle::decide(&instance, &seen, &policy, now) {

@@ -7,6 +7,8 @@ use muster_domain::launch::record::trouble::RequestKind;
 use muster_domain::lifecycle::Need;
 use muster_domain::lifecycle::surplus::is_surplus;
 use muster_domain::observation::{Look, Observation, RunnerSeen};
+use muster_domain::pool::Pool;
+use muster_domain::pool::warm::Warm;
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
@@ -60,7 +62,7 @@ impl<P: Ports> Reap<'_, P> {
                 let launch = launch.record();
                 seen.launch = Look::Seen(launch.map(|launch| (launch.state, launch.lease_until)));
             }
-            Need::Surplus => seen.surplus = Look::Seen(self.is_surplus(instance).await?),
+            Need::Surplus => seen.surplus = Look::Seen(self.is_surplus(instance, now).await?),
             Need::ClaimedJob => {
                 seen.claimed_job_waits = self.claimed_job(instance, now).await?;
             }
@@ -69,13 +71,27 @@ impl<P: Ports> Reap<'_, P> {
     }
 
     /// Whether an idle runner exceeds what its pool wants.
-    pub(super) async fn is_surplus(&self, instance: &Instance) -> Result<bool, PassError> {
+    pub(super) async fn is_surplus(
+        &self,
+        instance: &Instance,
+        now: Time,
+    ) -> Result<bool, PassError> {
         let Some(pool) = self.context.settings.pool(&instance.pool) else {
             return Ok(self.context.settings.unknown_pools().is_none());
         };
         let free = records(self.context.table.free_instances(&pool.name).await?);
         let demand = records(self.context.table.demand(&pool.name, MAX_DEMAND).await?);
-        Ok(is_surplus(instance, pool, &free, &demand))
+        let warm = self.warm(pool).await?;
+        Ok(is_surplus(instance, &pool.while_warm(&warm, now), &free, &demand))
+    }
+
+    /// Returns what recent events require of a pool. Read only if events can warm it.
+    async fn warm(&self, pool: &Pool) -> Result<Vec<Warm>, PassError> {
+        if pool.warm_on.is_empty() {
+            return Ok(Vec::new());
+        }
+        let read = Before::of(self.context.table.capacity(&pool.name).await)?;
+        Ok(read.record().map_or_else(Vec::new, |capacity| capacity.warm.clone()))
     }
 
     /// Returns whether the claimed job still waits. Our row may have missed an event, so this

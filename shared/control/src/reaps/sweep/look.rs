@@ -12,6 +12,7 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
+use muster_domain::pool::warm::Warm;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -50,17 +51,17 @@ pub(super) struct SweepReads {
 pub(super) struct PoolReads {
     /// Waiting jobs, with and without a claim.
     pub(super) waiting: Read<Vec<Stored<Job>>>,
-    /// Runners that a job may be meant for; not read if the pool keeps none idle.
+    /// Runners that a job may be meant for; not read if the pool keeps none idle now.
     pub(super) free: Read<Vec<Stored<Instance>>>,
     /// The instance that has been ending for longest.
     pub(super) ending: Read<Vec<Stored<Instance>>>,
-    /// The pool's counter; not read if its metric is off.
+    /// The pool's counter; not read if its metric is off and no event can warm it.
     pub(super) capacity: Read<Option<Stored<Capacity>>>,
 }
 
 impl SweepReads {
     pub(super) async fn read<T: Table>(table: &T, settings: &Settings, now: Time) -> Self {
-        let rows = join(table.due_instances(now, PAGE, None), read_pools(table, settings));
+        let rows = join(table.due_instances(now, PAGE, None), read_pools(table, settings, now));
         let jobs = join3(
             table.gated_jobs(MAX_GATED),
             table.unmatched_jobs(MAX_UNMATCHED),
@@ -83,16 +84,16 @@ async fn count<T: Table>(table: &T, settings: &Settings) -> Read<BTreeMap<Scope,
     }
 }
 
-async fn read_pools<T: Table>(table: &T, settings: &Settings) -> Vec<PoolReads> {
+async fn read_pools<T: Table>(table: &T, settings: &Settings, now: Time) -> Vec<PoolReads> {
     let mut looked = Vec::with_capacity(settings.pools.len());
     for some in settings.pools.chunks(POOLS_AT_ONCE) {
-        let read = some.iter().map(|pool| read_pool(table, pool, settings.measures));
+        let read = some.iter().map(|pool| read_pool(table, pool, settings.measures, now));
         looked.extend(join_all(read).await);
     }
     looked
 }
 
-async fn read_pool<T: Table>(table: &T, pool: &Pool, measures: Measures) -> PoolReads {
+async fn read_pool<T: Table>(table: &T, pool: &Pool, measures: Measures, now: Time) -> PoolReads {
     let waiting = table.waiting_jobs(&pool.name, MAX_WAITING);
     let free = match pool.idle_wanted() {
         0 => ready(Ok(Vec::new())).left_future(),
@@ -100,9 +101,22 @@ async fn read_pool<T: Table>(table: &T, pool: &Pool, measures: Measures) -> Pool
     };
     let ending = table.ending_instances(&pool.name, 1);
     let capacity = match measures {
-        Measures::None => ready(Ok(None)).left_future(),
-        Measures::Stack | Measures::Pools => table.capacity(&pool.name).right_future(),
+        Measures::None if pool.warm_on.is_empty() => ready(Ok(None)).left_future(),
+        Measures::None | Measures::Stack | Measures::Pools => {
+            table.capacity(&pool.name).right_future()
+        }
     };
-    let (waiting, free, ending, capacity) = join4(waiting, free, ending, capacity).await;
+    let (waiting, mut free, ending, capacity) = join4(waiting, free, ending, capacity).await;
+    // Only after an event, so that a pool that waits for one costs no listing.
+    if pool.idle_wanted() == 0 && pool.while_warm(warm(&capacity), now).idle_wanted() > 0 {
+        free = table.free_instances(&pool.name).await;
+    }
     PoolReads { waiting, free, ending, capacity }
+}
+
+/// Returns what recent events require of a pool. Nothing if that cannot be read: an event is only a
+/// forecast.
+pub(super) fn warm(capacity: &Read<Option<Stored<Capacity>>>) -> &[Warm] {
+    let read = capacity.as_ref().ok().and_then(Option::as_ref);
+    read.map_or(&[], |capacity| &capacity.warm)
 }

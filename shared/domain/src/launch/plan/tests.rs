@@ -50,6 +50,7 @@ pub(crate) fn read<T>(records: impl IntoIterator<Item = T>) -> Vec<Stored<T>> {
 /// A view without any blocks.
 pub(crate) fn view<'a>(pool: &'a Pool, timings: &'a Timings, demand: Vec<Job>) -> View<'a> {
     View {
+        warm: &[],
         images: ImageChoice::default(),
         stack: "prod",
         pool,

@@ -48,7 +48,7 @@ fn a_machine_older_than_its_pool_allows_ends_with_its_job() {
 #[test]
 fn each_pool_has_its_own_lifetime() {
     let timings = timings();
-    let policy = Policy { timings: &timings, max_lifetime: Seconds(700), min_idle: 0 };
+    let policy = Policy { timings: &timings, max_lifetime: Seconds(700), most_idle: 0 };
     let step = |now| decide(&active().unclaimed(), &nothing(), &policy, at(now));
     assert_eq!(told(&active().unclaimed(), &step(699)), "rest until 700");
     let Step::Act { next, .. } = step(700) else { panic!("it lives on") };
@@ -58,7 +58,7 @@ fn each_pool_has_its_own_lifetime() {
 #[test]
 fn an_idle_runner_of_the_min_idle_ends_as_surplus_alone() {
     let timings = timings();
-    let policy = Policy { min_idle: 2, ..policy(&timings) };
+    let policy = Policy { most_idle: 2, ..policy(&timings) };
     let surplus = |is_surplus| Observation {
         surplus: Look::Seen(is_surplus),
         ..sees_runner(RunnerSeen::NotBusy(RUNNER))
@@ -87,7 +87,7 @@ fn an_idle_runner_of_the_min_idle_ends_as_surplus_alone() {
 #[test]
 fn a_runner_without_a_job_goes_at_half_of_its_life() {
     let timings = timings();
-    let policy = Policy { max_lifetime: Seconds(1_000), min_idle: 2, ..policy(&timings) };
+    let policy = Policy { max_lifetime: Seconds(1_000), most_idle: 2, ..policy(&timings) };
     let kept =
         || Observation { surplus: Look::Seen(false), ..sees_runner(RunnerSeen::NotBusy(RUNNER)) };
     for (name, runner, now, expected) in [
@@ -104,7 +104,7 @@ fn a_runner_without_a_job_goes_at_half_of_its_life() {
 #[test]
 fn a_runner_that_is_kept_idle_must_be_one_that_a_job_can_reach() {
     let timings = timings();
-    let policy = Policy { min_idle: 1, ..policy(&timings) };
+    let policy = Policy { most_idle: 1, ..policy(&timings) };
     let kept = |runner| Observation { surplus: Look::Seen(false), runner, ..nothing() };
     let (free, seen) = (|| idle().unclaimed(), Look::Seen);
     let marked = || {

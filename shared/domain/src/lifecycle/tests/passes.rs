@@ -150,7 +150,7 @@ proptest! {
     fn a_record_with_any_past_comes_to_rest(past in past(), world in world()) {
         let (instance, now) = lived(past);
         pass(&instance, &world, &policy(&timings()), now);
-        pass(&instance, &world, &Policy { min_idle: 2, ..policy(&timings()) }, now);
+        pass(&instance, &world, &Policy { most_idle: 2, ..policy(&timings()) }, now);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{EXAMPLE, read, right, yaml};
 use crate::job::labels::Labels;
 use crate::pool::limits::Balance;
+use crate::pool::warm::WarmEvent;
 use crate::pool::{Allocation, Image, LabelMatch, MarketPolicy, Placement, Pool};
 use crate::pool_file::fields;
 use crate::pool_file::{PoolFile, written, written_stack};
@@ -83,6 +84,10 @@ fn the_example_says_what_it_seems_to_say() {
     assert_eq!(file.limits.entities.len(), 1);
     let [x64, arm, release] = &file.pools[..] else { panic!("three pools") };
     assert_eq!((x64.max, x64.min_idle), (100, 2));
+    let [warm] = &x64.warm_on[..] else { panic!("one rule") };
+    assert_eq!((warm.event, warm.idle, warm.for_seconds), (WarmEvent::Push, 10, Seconds(900)));
+    assert_eq!(warm.repositories, ["acme/web"]);
+    assert_eq!(warm.branches, ["main", "release/*"]);
     assert_eq!(x64.market, MarketPolicy::SpotThenOnDemand);
     assert_eq!(x64.max_price.as_deref(), Some("0.08"));
     assert_eq!(x64.max_lifetime_seconds, Seconds(21_600));

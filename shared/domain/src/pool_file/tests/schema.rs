@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{EXAMPLE, yaml};
 use crate::pool::limits::BALANCES;
+use crate::pool::warm::WarmEvent;
 use crate::pool_file::fields;
 
 const SCHEMA: &str = include_str!("../../../../../infra/pools.schema.json");
@@ -46,6 +47,7 @@ fn both_know_the_same_fields() {
         (&defs["placement"], fields::PLACEMENT),
         (&defs["launch_template"]["anyOf"][1], fields::LAUNCH_TEMPLATE),
         (&defs["limits"], fields::LIMITS),
+        (&defs["warm_rule"], fields::WARM_RULE),
     ] {
         assert_eq!(names(of), sorted(known));
     }
@@ -64,6 +66,7 @@ fn both_know_the_same_words() {
         (&defs["market"], words(fields::MARKETS)),
         (&defs["arch"], words(fields::ARCHES)),
         (&defs["allocation"], words(fields::ALLOCATIONS)),
+        (&defs["warm_rule"]["properties"]["event"], words(WarmEvent::ALL)),
     ] {
         assert_eq!(of["enum"], known);
     }

@@ -194,6 +194,43 @@ const POOLS: &[(&str, &str, &str)] = &[
         "more than max, 3",
     ),
     ("limits: { max: 3, min_idle: 1 }", "pools[0].limits.min_idle", "requires an entity"),
+    // Events that warm the pool.
+    ("warm_on: push", "pools[0].warm_on", "a list of rules"),
+    ("warm_on: []", "pools[0].warm_on", "empty"),
+    ("warm_on: [push]", "pools[0].warm_on[0]", "a group of fields"),
+    ("warm_on: [{ event: push }]", "pools[0].warm_on[0]", "idle is missing"),
+    ("warm_on: [{ idle: 1 }]", "pools[0].warm_on[0]", "event is missing"),
+    ("warm_on: [{ event: pull-request, idle: 1 }]", "pools[0].warm_on[0].event", "did you mean"),
+    ("warm_on: [{ event: push, idle: 0 }]", "pools[0].warm_on[0].idle", "from 1"),
+    ("warm_on: [{ event: push, idle: 4 }]", "pools[0].warm_on[0].idle", "more than max, 3"),
+    ("warm_on: [{ event: push, idle: 1, for: 30s }]", "pools[0].warm_on[0].for", "from 1m to 4h"),
+    ("warm_on: [{ event: push, idle: 1, for: 5h }]", "pools[0].warm_on[0].for", "from 1m to 4h"),
+    ("warm_on: [{ event: push, idle: 1, branch: x }]", "pools[0].warm_on[0].branch", "branches"),
+    (
+        "warm_on: [{ event: push, idle: 1, branches: [refs/heads/main] }]",
+        "pools[0].warm_on[0].branches[0]",
+        "branches, like main",
+    ),
+    (
+        "warm_on: [{ event: push, idle: 1, branches: ['*/main'] }]",
+        "pools[0].warm_on[0].branches[0]",
+        "start of names",
+    ),
+    (
+        "warm_on: [{ event: push, idle: 1, repositories: [web] }]",
+        "pools[0].warm_on[0].repositories[0]",
+        "owner/repo",
+    ),
+    (
+        "repositories: [acme/web]\nwarm_on: [{ event: push, idle: 1, repositories: [acme/api] }]",
+        "pools[0].warm_on[0].repositories",
+        "does not serve acme/api",
+    ),
+    (
+        "entity: acme\nwarm_on: [{ event: push, idle: 1, repositories: [other/api] }]",
+        "pools[0].warm_on[0].repositories",
+        "does not serve other/api",
+    ),
     ("limits: { max: 3, job_age: 2h }", "pools[0].limits.job_age", "from 0s to 1h"),
     ("limits: { max: 3, boot_deadline: 5 minutes }", "pools[0].limits.boot_deadline", "90s, 15m"),
     ("limits: { max: 3, keep_failed: 5h }", "pools[0].limits.keep_failed", "from 0s to 4h"),
@@ -295,6 +332,11 @@ pools:
         let read = file(&format!("{limits}{kept}"));
         let path = path.map(str::to_owned);
         assert_eq!(read.err().map(|problems| problems[0].path.clone()), path, "{limits}");
+    }
+    let warmed =
+        kept.replace("min_idle: 2 }", "min_idle: 2 }, warm_on: [{ event: push, idle: 4 }]");
+    for (limits, is_accepted) in [("limits: { stack: 8 }", true), ("limits: { stack: 7 }", false)] {
+        assert_eq!(file(&format!("{limits}{warmed}")).is_ok(), is_accepted, "{limits}");
     }
 }
 

@@ -13,6 +13,7 @@ use crate::launch::record::trouble::RequestKind;
 use crate::launch::verdict::Brake;
 use crate::pool::Pool;
 use crate::pool::limits::{Headroom, Limits, Scope};
+use crate::pool::warm::{RepositoryEvent, Warm, WarmEvent, WarmRule};
 use crate::provider::ProviderError;
 use crate::switches::{Switch, SwitchedOff, Switches};
 use crate::testkit::{With, at, fault, job, pool, timings};
@@ -267,4 +268,51 @@ fn a_canary_is_one_machine_beside_the_min_idle() {
     });
     assert!(!plan(troubled.clone().with(|view| view.demand = read([job(1)]))).launches.is_empty());
     assert_eq!(canary(troubled).expect_err("it finds nothing out").brake, Brake::Trouble);
+}
+
+#[test]
+fn an_event_launches_its_runners_once() {
+    let timings = timings();
+    let pool = keeps(0).with(|pool| {
+        pool.warm_on = vec![WarmRule {
+            event: WarmEvent::Push,
+            repositories: Vec::new(),
+            branches: Vec::new(),
+            idle: 3,
+            for_seconds: Seconds(600),
+        }];
+    });
+    let push = RepositoryEvent {
+        kind: WarmEvent::Push,
+        repository: "acme/web".into(),
+        private: true,
+        user_owned: false,
+        branch: "main".into(),
+        at: at(900),
+    };
+    let warm = Warm::after(&[], &pool, &push, at(900)).expect("warm");
+    let used = Warm::launched(&warm, 3);
+    let rows = [
+        // Columns: name, entries, jobs, max, free runners, launched idle, missing afterwards, without the launches.
+        ("all of them", &warm, 0, 10, vec![], vec![3], 3),
+        ("the rest", &warm, 0, 10, vec![free_idle(1), free_booting(2)], vec![1], 1),
+        ("none beside enough jobs", &warm, 3, 10, vec![], vec![], 0),
+        ("what the jobs leave", &warm, 1, 10, vec![], vec![2], 2),
+        ("a job takes one that is there", &warm, 1, 10, vec![free_idle(1)], vec![2], 2),
+        ("no more than the maximum", &warm, 0, 2, vec![], vec![2], 3),
+        ("none again", &used, 0, 10, vec![], vec![], 0),
+        ("none for those that jobs took", &used, 1, 10, vec![free_idle(1)], vec![], 0),
+    ];
+    for (name, warm, demand, max, supply, expected, missing) in rows {
+        let pool = pool.clone().with(|pool| pool.max = max);
+        let plan = plan(view(&pool, &timings, (1..=demand).map(job).collect()).with(|view| {
+            view.warm = warm;
+            view.supply = read(supply);
+        }));
+        assert_eq!(idle(&plan), expected, "{name}");
+        assert_eq!(plan.warm[0].missing, missing, "{name}");
+    }
+    let late =
+        plan(view(&pool, &timings, vec![]).with(|view| (view.warm, view.now) = (&warm, at(1500))));
+    assert_eq!((idle(&late), &late.warm), (vec![], &warm), "its time is over");
 }
