@@ -3,8 +3,11 @@
 use crate::payload::{DeliveryAction, Origin, cut, read_workflow_job};
 use muster_domain::job::JobStatus;
 use muster_domain::message::JobsMessage;
+use muster_domain::pool::warm::WarmEvent;
+use muster_domain::time::Time;
 
 use crate::event::{GatewayEvent, Value, WebhookResponse};
+use crate::forecast::read_forecast;
 
 /// What to do with a signed delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +32,7 @@ pub enum DeliveryDecision {
 /// compare could only be mistyped, and the webhook would then answer 202 to deliveries that are
 /// lost.
 #[must_use]
-pub fn decide(event: &GatewayEvent, body: &[u8]) -> DeliveryDecision {
+pub fn decide(event: &GatewayEvent, body: &[u8], now: Time) -> DeliveryDecision {
     let headers = &event.headers;
     if !is_json(&headers.content_type) {
         return DeliveryDecision::Answer(WebhookResponse::not_json());
@@ -37,9 +40,24 @@ pub fn decide(event: &GatewayEvent, body: &[u8]) -> DeliveryDecision {
     DeliveryDecision::Answer(match headers.event.one() {
         Some("workflow_job") => return job(event, body),
         Some("ping") => WebhookResponse::pong(),
-        Some(_) => WebhookResponse::ignored("only workflow_job events start runners"),
+        Some(name) => match WarmEvent::ALL.iter().find(|(known, _)| *known == name) {
+            Some((_, kind)) => return forecast(event, *kind, body, now),
+            None => WebhookResponse::ignored("only workflow_job events start runners"),
+        },
         None => WebhookResponse::malformed("there is not exactly one X-GitHub-Event header"),
     })
+}
+
+/// Which pools want the event is decided later: the webhook reads no table. The App sends these
+/// events only if it is subscribed to them, so nobody pays for a message that no pool wants.
+fn forecast(event: &GatewayEvent, kind: WarmEvent, body: &[u8], now: Time) -> DeliveryDecision {
+    match read_forecast(kind, body, now) {
+        Ok(forecast) => DeliveryDecision::Enqueue(Box::new(JobsMessage::Repository {
+            event: Box::new(forecast),
+            delivery: event.delivery().to_owned(),
+        })),
+        Err(reason) => DeliveryDecision::Answer(WebhookResponse::ignored(reason)),
+    }
 }
 
 fn job(event: &GatewayEvent, body: &[u8]) -> DeliveryDecision {

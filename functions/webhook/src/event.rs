@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use muster_control::metrics::Metric;
 use muster_domain::ids::JobKey;
 use muster_domain::job::JobStatus;
+use muster_domain::pool::warm::RepositoryEvent;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeStruct, Serializer};
 use serde::{Deserialize, Serialize};
@@ -254,6 +255,10 @@ impl WebhookResponse {
             JobStatus::Completed => "completed",
         };
         Self::new(202, "queued", format!("event {status:?} of job {job} is on its way"))
+    }
+
+    pub(crate) fn forecast(event: &RepositoryEvent) -> Self {
+        Self::new(202, "queued", format!("{event} is on its way to the pools with warm_on"))
     }
 
     pub(crate) fn ignored(reason: impl Into<Cow<'static, str>>) -> Self {

@@ -18,6 +18,7 @@
 
 mod decide;
 mod event;
+pub mod forecast;
 pub mod payload;
 
 use muster_aws::secrets::{SecretError, WebhookSecret};
@@ -113,7 +114,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
                 return LoggedAnswer { error, ..WebhookResponse::no_secret().into() };
             }
         }
-        let logged = match decide(event, &body) {
+        let logged = match decide(event, &body, now) {
             DeliveryDecision::Answer(answer) => answer.into(),
             DeliveryDecision::Enqueue(message) => self.enqueue(*message).await,
             DeliveryDecision::Unreadable { answer, origin, problem } => {
@@ -161,13 +162,18 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
     }
 
     async fn enqueue(&self, message: JobsMessage) -> LoggedAnswer {
-        let JobsMessage::JobEvent { event, .. } = &message else {
-            unreachable!("deliveries become job events only")
+        let (job, answer) = match &message {
+            JobsMessage::JobEvent { event, .. } => {
+                let answer = WebhookResponse::queued(event.key, event.status);
+                (Some(event.key.to_string()), answer)
+            }
+            JobsMessage::Repository { event, .. } => (None, WebhookResponse::forecast(event)),
+            JobsMessage::Unreadable { .. } | JobsMessage::WakePool(_) => {
+                unreachable!("deliveries become events only")
+            }
         };
-        let (key, status) = (event.key, event.status);
-        let job = Some(key.to_string());
         match self.queue.send_jobs(&[message]).await {
-            Ok(()) => LoggedAnswer { job, ..WebhookResponse::queued(key, status).into() },
+            Ok(()) => LoggedAnswer { job, ..answer.into() },
             Err(error) => {
                 let error = Some(with_causes(&error));
                 LoggedAnswer { job, error, ..WebhookResponse::not_queued().into() }

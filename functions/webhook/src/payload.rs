@@ -12,7 +12,7 @@ use muster_domain::time::Time;
 
 /// Maximum stored length of a name, in characters. Names are displayed, never interpreted. GitHub's
 /// longest `owner/repo` has 140 characters; a runner's name, 64.
-const MAX_NAME: usize = 200;
+pub(crate) const MAX_NAME: usize = 200;
 /// Maximum number of a job's labels, and maximum length of each, in bytes.
 const MAX_LABELS: usize = 100;
 const MAX_LABEL_LENGTH: usize = 256;
@@ -63,19 +63,19 @@ struct WorkflowJob {
 }
 
 #[derive(Deserialize)]
-struct PayloadRepository {
+pub(crate) struct PayloadRepository {
     id: u64,
-    full_name: String,
+    pub(crate) full_name: String,
     #[serde(default, deserialize_with = "or_default")]
-    private: bool,
+    pub(crate) private: bool,
     #[serde(default, deserialize_with = "or_default")]
-    owner: PayloadOwner,
+    pub(crate) owner: PayloadOwner,
 }
 
 #[derive(Default, Deserialize)]
-struct PayloadOwner {
+pub(crate) struct PayloadOwner {
     #[serde(default, rename = "type", deserialize_with = "or_default")]
-    kind: String,
+    pub(crate) kind: String,
 }
 
 #[derive(Deserialize)]

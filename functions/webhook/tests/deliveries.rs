@@ -103,7 +103,8 @@ fn ignored() -> Vec<Case> {
         ("a job without labels", job(|job| job["labels"] = json!([])), 202, "ignored", 0),
         ("too many labels", job(|job| job["labels"] = vec!["x"; 101].into()), 202, "ignored", 0),
         ("an action without need", Knock::of(&requested), 202, "ignored", 0),
-        ("another event", event_named("push"), 202, "ignored", 0),
+        ("another event", event_named("issues"), 202, "ignored", 0),
+        ("a push without a branch", event_named("push"), 202, "ignored", 0),
         ("an event nobody knows", event_named("<b>\u{0}</b>"), 202, "ignored", 0),
         ("another event, and no JSON", event_in("pull_request", "no JSON"), 202, "ignored", 0),
         ("a ping", event_named("ping"), 200, "pong", 0),
@@ -208,6 +209,41 @@ fn one_body_for_everything_unsigned() {
         .collect();
     answers.dedup();
     assert_eq!(answers.len(), 1, "{answers:#?}");
+}
+
+/// An event that may warm pools: a small message of our own, if GitHub signed it.
+#[test]
+fn a_forecast_is_queued_if_it_is_signed() {
+    for (name, payload) in [
+        ("push", include_str!("../../../events/payloads/push.json")),
+        ("pull_request", include_str!("../../../events/payloads/pull_request.opened.json")),
+        ("check_run", include_str!("../../../events/payloads/check_run.created.json")),
+    ] {
+        let knock = event_in(name, payload);
+        let genuine = webhook();
+        let (answer, sent) = handle(&genuine, &knock);
+        assert_eq!((answer.status, answer.outcome, sent), (202, "queued", 1), "{name}");
+        let messages = genuine.queue.messages.borrow();
+        let JobsMessage::Repository { event, delivery } = &messages[0] else {
+            panic!("{messages:?}")
+        };
+        assert_eq!(delivery, "72d3162e-cc78-11e3-81ab-4c9367dc0958");
+        assert_eq!((event.kind.as_str(), event.at), (name, NOW));
+        let ascii = to_ascii_json(&messages[0]);
+        assert!(ascii.len() < 400, "{} bytes", ascii.len());
+        for forged in [
+            knock.clone().signature(&sign(STRANGE, payload.as_bytes())),
+            knock.clone().without("x-hub-signature-256"),
+        ] {
+            let forged_at = webhook();
+            let (answer, sent) = handle(&forged_at, &forged);
+            assert_eq!((answer.status, sent), (401, 0), "{name}");
+        }
+        let mut closed = webhook();
+        closed.queue.closed = true;
+        let (answer, _) = handle(&closed, &knock);
+        assert_eq!((answer.status, answer.outcome), (503, "failed"), "{name}");
+    }
 }
 
 #[test]

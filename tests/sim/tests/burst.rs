@@ -6,6 +6,7 @@ use muster_control::Settings;
 use muster_domain::job::JobStatus;
 use muster_domain::job::labels::Labels;
 use muster_domain::message::JobsMessage;
+use muster_domain::pool::warm::{RepositoryEvent, WarmEvent, WarmRule};
 use muster_domain::stored::{Stored, Version};
 use muster_sim::agenda::{HOUR, MINUTE, Millis, SECOND, START, Which};
 use muster_sim::calls::Calls;
@@ -313,4 +314,59 @@ fn a_job_costs_few_calls_from_its_event_to_the_end_of_its_machine() {
     assert_eq!((reads, commits), (32, 12), "{:?}", world.calls);
     let (messages, invocations) = (world.queues.sent(), world.tally.invocations);
     assert!(messages <= 8 && invocations <= 16, "{messages} messages, {invocations} invocations");
+}
+
+/// Pushes, handled as one batch by one invocation for a pool of these rules: the calls until the first
+/// machine boots, and how many machines there are.
+fn pushes(count: u32, rules: Vec<WarmRule>) -> (Calls, usize) {
+    let mut own = pool("default", &["linux", "x64"], 500, "spot", None);
+    own.warm_on = rules;
+    let cloud_config =
+        CloudConfig { replay_shows_machines: true, slowest_call: 1, redrives: true, by_hand: true };
+    let none = muster_sim::fault::FaultRates::none();
+    let mut world = World::new(1, &[own.clone()], none, cloud_config);
+    let timings = muster_domain::timings::Timings::default();
+    let settings = Settings::from_parameters(STACK.to_owned(), vec![own], timings);
+    world.checker.know(&settings);
+    for number in 0..count {
+        let event = Box::new(RepositoryEvent {
+            kind: WarmEvent::Push,
+            repository: "acme/web".into(),
+            private: true,
+            user_owned: false,
+            branch: "main".into(),
+            at: world.time(),
+        });
+        let delivery = number.to_string();
+        world.enqueue(Which::Jobs, Body::Jobs(JobsMessage::Repository { event, delivery }));
+    }
+    world.hand_over_all(Which::Jobs);
+    let mut executor = Executor::new(world, settings);
+    executor.run(START + 45);
+    let world = executor.sim().world.borrow();
+    assert!(world.violation.is_none(), "{:?}", world.violation);
+    (world.calls, world.tables.live_rows().count())
+}
+
+/// The pools, and the pool's record; that record, with the event. Then the launch pass as for jobs: its
+/// reads, its launch with the record, EC2's answer. A hundred pushes cost what one does, and events that
+/// no rule wants cost the read of the pools.
+#[test]
+fn a_hundred_pushes_cost_what_one_costs_and_unwanted_ones_write_nothing() {
+    let rule = WarmRule {
+        event: WarmEvent::Push,
+        repositories: Vec::new(),
+        branches: Vec::new(),
+        idle: 10,
+        for_seconds: WarmRule::FOR,
+    };
+    let (one, machines) = pushes(1, vec![rule.clone()]);
+    assert_eq!((machines, one.launches, one.conflicts), (10, 1, 0), "{one:?}");
+    assert_eq!((one.reads, one.commits), (8, 3), "{one:?}");
+    assert_eq!(pushes(100, vec![rule.clone()]), (one, 10));
+    let other = WarmRule { event: WarmEvent::CheckRun, ..rule };
+    for rules in [Vec::new(), vec![other]] {
+        let (calls, machines) = pushes(100, rules);
+        assert_eq!((calls.reads, calls.commits, calls.ec2(), machines), (1, 0, 0, 0), "{calls:?}");
+    }
 }

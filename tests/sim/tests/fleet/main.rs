@@ -4,7 +4,7 @@
 //! done with, what comes between a wake-up and its job, what stands in the way of a reap pass, who asks again what GitHub has refused, who asks
 //! for an enterprise, how a pool recovers, what a machine says without end, how fast hundreds of machines end, how the App is
 //! made, which agent a machine is handed, what the record of usage says, what CloudWatch is told,
-//! what a page costs that asks often, what is recorded of a registration that fails, why a pool launches nothing, what days cost that are replayed, and what is read while nothing can be written.
+//! what a page costs that asks often, what is recorded of a registration that fails, why a pool launches nothing, what days cost that are replayed, and what is read while nothing can be written, and what an event does that warms a pool.
 
 mod agents;
 mod alarms;
@@ -48,4 +48,5 @@ mod sums;
 mod unreadable;
 mod unwritten;
 mod usage;
+mod warmed;
 mod writers;
