@@ -170,7 +170,7 @@ fn facts(pool: &PoolStatus, now: Time) -> Markup {
                 @if let Some(age) = pool.oldest_waiting_job_seconds { ", the oldest for " (span(age)) }
             }
             dt { "Machines" } dd { a href=(UiPage::Machines(of(Filter::default())).address()) { (pool.live) } ", " (pool.groups.ending) " of them ending" }
-            dt { "Kept idle" } dd { (pool.min_idle) }
+            dt { "Kept idle" } dd { (pool.min_idle) @if let Some(warm) = &pool.warm { "; " (Said(warm)) } }
             dt { "Priority" } dd { (pool.priority) }
             @if let Some(entity) = &pool.entity { dt { "Registered at" } dd { (Said(&entity.to_string())) } }
             @if !pool.enabled { dt { "Enabled" } dd { "no: it accepts no new jobs" } }

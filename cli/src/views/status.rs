@@ -101,16 +101,17 @@ fn row(pool: &PoolStatus) -> Vec<Cell> {
     ]
 }
 
-/// Returns what keeps the pool from launching.
+/// Returns what keeps the pool from launching, or else which event keeps runners ready.
 fn note(pool: &PoolStatus) -> Text {
     let look = |severity| match severity {
         Severity::Error => TextStyle::Bad,
         Severity::Warning => TextStyle::Warning,
         Severity::Note => TextStyle::Plain,
     };
-    pool.note
-        .as_ref()
-        .map_or_else(|| Text::from(""), |note| Text::new(&note.message, look(note.severity)))
+    pool.note.as_ref().map_or_else(
+        || Text::from(pool.warm.clone().unwrap_or_default()),
+        |note| Text::new(&note.message, look(note.severity)),
+    )
 }
 
 /// Returns the findings, each with its fix.

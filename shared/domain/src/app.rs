@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::ids::EntityKind;
 use crate::pool::Pool;
+use crate::pool::warm::WarmEvent;
 
 pub use self::check::{AppCheck, Lack};
 pub use self::findings::{
@@ -84,7 +85,32 @@ impl AppSettings {
             _ => AppCheck::Permissions,
         };
         let lacking = rows.into_iter().filter(|(lacks, _)| *lacks);
-        lacking.map(|(_, sentence)| check(sentence).lacks(sentence)).collect()
+        let lacking = lacking.map(|(_, sentence)| check(sentence).lacks(sentence));
+        lacking.chain(self.lacks_to_warm(pools)).collect()
+    }
+
+    /// Returns the events of the pools' `warm_on` that GitHub does not send, each with the boxes to
+    /// tick. GitHub offers an event only with its permission.
+    /// Source: docs.github.com/en/webhooks/webhook-events-and-payloads
+    fn lacks_to_warm(&self, pools: &[Pool]) -> Vec<Lack> {
+        let is_missing = |event: WarmEvent| !self.events.iter().any(|one| one == event.as_str());
+        let lacking = warming_events(pools).filter(|(event, _)| is_missing(*event));
+        let sentence = |(event, pool): (WarmEvent, &Pool)| {
+            let title = match event {
+                WarmEvent::Push => "Push",
+                WarmEvent::PullRequest => "Pull request",
+                WarmEvent::CheckRun => "Check run",
+            };
+            let (_, permission) = permission_of(event);
+            AppCheck::WarmEvent.lacks(format!(
+                "pool {} is warmed by the event \"{title}\", to which the App is not subscribed: in the \
+                 App's settings choose Permissions & events, give it the repository permission \
+                 \"{permission}\" (read), and tick {title} under Subscribe to events; each account then \
+                 accepts the permission",
+                pool.name
+            ))
+        };
+        lacking.map(sentence).collect()
     }
 
     fn may_write(&self, permission: &str) -> bool {
@@ -92,9 +118,28 @@ impl AppSettings {
     }
 }
 
+/// Returns the events of the pools' `warm_on`, each with the first pool that lists it.
+fn warming_events(pools: &[Pool]) -> impl Iterator<Item = (WarmEvent, &Pool)> {
+    WarmEvent::ALL.iter().filter_map(move |(_, event)| {
+        let lists = |pool: &&Pool| pool.warm_on.iter().any(|rule| rule.event == *event);
+        let pool = pools.iter().filter(|pool| !pool.is_removed()).find(lists)?;
+        Some((*event, pool))
+    })
+}
+
+/// Returns the permission that an event requires, with its title.
+const fn permission_of(event: WarmEvent) -> (&'static str, &'static str) {
+    match event {
+        WarmEvent::Push => ("contents", "Contents"),
+        WarmEvent::PullRequest => ("pull_requests", "Pull requests"),
+        WarmEvent::CheckRun => ("checks", "Checks"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::warm::WarmRule;
     use crate::testkit::pool;
 
     fn app(events: &[&str], permissions: &[(&str, &str)]) -> AppSettings {
@@ -116,6 +161,39 @@ mod tests {
         assert!(acme.lacks(&[of(None), of(Some("acme"))]).is_empty());
         let web = app(&["push", JOBS], &[(ACTIONS, "write"), (RUNNERS_OF_REPOSITORIES, "write")]);
         assert!(web.lacks(&[of(None), of(Some("acme/web"))]).is_empty());
+    }
+
+    /// An App for pools without `warm_on` needs no other event, and no other permission.
+    #[test]
+    fn the_events_that_warm_a_pool_are_told() {
+        use WarmEvent::{CheckRun, PullRequest, Push};
+        let warmed = |events: &[WarmEvent]| {
+            let rule = |event: &WarmEvent| WarmRule {
+                event: *event,
+                repositories: Vec::new(),
+                branches: Vec::new(),
+                idle: 1,
+                for_seconds: WarmRule::FOR,
+            };
+            Pool { warm_on: events.iter().map(rule).collect(), ..of(None) }
+        };
+        let told = |events: &[&str], pools: &[Pool]| {
+            let rights = [(ACTIONS, "read"), (RUNNERS_OF_ORGANIZATIONS, "write")];
+            let lacks = app(events, &rights).lacks(pools);
+            lacks.into_iter().map(|lack| (lack.check, lack.sentence)).collect::<Vec<_>>()
+        };
+        let [push, pull] = &told(
+            &[JOBS, "check_run"],
+            &[of(None), warmed(&[Push, Push]), warmed(&[PullRequest, CheckRun])],
+        )[..] else {
+            panic!("two events")
+        };
+        assert_eq!((push.0, pull.0), (AppCheck::WarmEvent, AppCheck::WarmEvent));
+        assert!(push.1.contains("the repository permission \"Contents\" (read), and tick Push"));
+        assert!(pull.1.contains("\"Pull requests\" (read), and tick Pull request under"));
+        assert_eq!(told(&[JOBS, "push"], &[warmed(&[Push])]), []);
+        let removed = Pool { removed_at: Some(crate::testkit::at(0)), ..warmed(&[Push]) };
+        assert_eq!(told(&[JOBS], &[removed]), []);
     }
 
     #[test]

@@ -106,6 +106,10 @@ pub struct PoolStatus {
     pub max: u32,
     /// Number of idle runners that it keeps.
     pub min_idle: u32,
+    /// Until when an event keeps more of them, and which: `kept warm until 10:15:00 for a push to
+    /// main of acme/app`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<String>,
     /// Number of live instances, from the counter that enforces the maximum.
     pub live: u32,
     /// Live instances by group, from the pool's listing, which may be slightly stale.

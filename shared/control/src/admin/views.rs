@@ -8,6 +8,7 @@ use muster_domain::ids::JobKey;
 use muster_domain::instance::{Instance, Waiting};
 use muster_domain::job::{Job, JobStatus};
 use muster_domain::launch::verdict::Conditions;
+use muster_domain::pool::warm::Warm;
 use muster_domain::pool::{Pool, select};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
@@ -54,7 +55,23 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             let off = switches.as_deref().and_then(|all| all.deletes_off(now));
             lines.extend(off.map(|off| format!("Deletes are {off}.")));
         }
+        lines.extend(self.kept_warm(instance, now).await?);
         Ok(lines)
+    }
+
+    /// Returns which event keeps an idle machine waiting.
+    async fn kept_warm(
+        &self,
+        instance: &Instance,
+        now: Time,
+    ) -> Result<Option<String>, AdminError> {
+        let pool = self.context.settings.pool(&instance.pool);
+        let Some(pool) = pool.filter(|pool| !pool.warm_on.is_empty()) else { return Ok(None) };
+        let capacity = self.context.table.capacity(&pool.name).await?;
+        let all = capacity.as_ref().map_or(&[][..], |capacity| &capacity.warm);
+        let warm = Warm::current(all, pool, now);
+        let warm = warm.filter(|_| instance.is_kept_idle_by(&pool.while_warm(all, now)));
+        Ok(warm.map(|warm| format!("It is {}.", warm.sentence(now))))
     }
 
     pub(super) async fn explain_job(&self, key: JobKey, now: Time) -> Result<Answer, AdminError> {

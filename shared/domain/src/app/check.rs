@@ -18,6 +18,8 @@ pub enum AppCheck {
     Exists,
     /// The App is not subscribed to job events.
     Event,
+    /// The App is not subscribed to an event of a pool's `warm_on`.
+    WarmEvent,
     /// The App lacks permissions.
     Permissions,
     /// The App is not installed anywhere.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ACTIONS, AppCheck, AppSettings, Lack, RUNNERS_OF_ORGANIZATIONS, RUNNERS_OF_REPOSITORIES,
-    put_command,
+    permission_of, put_command, warming_events,
 };
 use crate::ids::{Entity, EntityKind};
 use crate::pool::Pool;
@@ -319,7 +319,7 @@ fn installations(app: &AppSettings, all: &[Installation], pools: &[Pool]) -> Vec
                  it at {}",
                 one.account, one.html_url
             ))),
-            None => lines.extend(one.not_accepted(app)),
+            None => lines.extend(one.not_accepted(app, pools)),
         }
     }
     lines
@@ -328,7 +328,7 @@ fn installations(app: &AppSettings, all: &[Installation], pools: &[Pool]) -> Vec
 impl Installation {
     /// Returns the permissions that the App requests and does not have here. Permissions requested
     /// after the installation must be accepted by the owner.
-    fn not_accepted(&self, app: &AppSettings) -> Vec<Lack> {
+    fn not_accepted(&self, app: &AppSettings, pools: &[Pool]) -> Vec<Lack> {
         let rank = |permissions: &BTreeMap<String, String>, name: &str| match permissions
             .get(name)
             .map(String::as_str)
@@ -343,7 +343,8 @@ impl Installation {
             (RUNNERS_OF_REPOSITORIES, "Administration"),
             (RUNNERS_OF_ORGANIZATIONS, "Self-hosted runners"),
         ];
-        let lacking = ours.into_iter().filter(|(name, _)| {
+        let of_events = warming_events(pools).map(|(event, _)| permission_of(event));
+        let lacking = ours.into_iter().chain(of_events).filter(|(name, _)| {
             let is_given = !(self.is_person && *name == RUNNERS_OF_ORGANIZATIONS);
             is_given && rank(&self.permissions, name) < rank(&app.permissions, name)
         });

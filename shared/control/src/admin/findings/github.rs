@@ -23,12 +23,20 @@ pub(super) fn of_app(facts: &StackFacts<'_>) -> Vec<Finding> {
         let check = checks.get(place).copied().unwrap_or(AppCheck::Other);
         let name = serde_json::json!(check);
         let kind = format!("app-{}", name.as_str().unwrap_or_default());
-        add(kind, Severity::Error, lack, fix(check));
+        add(kind, severity(check), lack, fix(check));
     }
     for why in unknown {
         add("app-unknown".to_owned(), Severity::Warning, why, "muster github");
     }
     all
+}
+
+/// Without an event that warms a pool, jobs start later, and nothing fails.
+const fn severity(check: AppCheck) -> Severity {
+    match check {
+        AppCheck::WarmEvent => Severity::Warning,
+        _ => Severity::Error,
+    }
 }
 
 /// Returns the fix. If only GitHub's pages can change it, the message says how, and this command

@@ -98,6 +98,7 @@ fn pool(name: &str, live: u32, waiting_jobs: usize, oldest: u32) -> PoolStatus {
         enabled: true,
         max: 2,
         min_idle: 0,
+        warm: None,
         live,
         groups: Groups::default(),
         late_end: None,

@@ -13,6 +13,7 @@ use muster_domain::launch::record::trouble::{Trouble, TroubleScope, last_machine
 use muster_domain::launch::verdict::{Block, Brake, Conditions, Wanted, verdict};
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::Headroom;
+use muster_domain::pool::warm::Warm;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::{Seconds, Time};
@@ -37,6 +38,7 @@ const LATE_LOOKED_AT: u32 = 20;
 pub(super) struct Counted<'a> {
     pool: &'a Pool,
     live: u32,
+    warm: Option<String>,
     groups: Groups,
     late_end: Option<EndingStatus>,
     refused_ends: Option<RefusedEnds>,
@@ -69,13 +71,25 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
             try_join(table.count_waiting_jobs(name), table.waiting_jobs(name, FIRST)),
         )
         .await?;
+        let warm = capacity.as_ref().and_then(|all| Warm::current(&all.warm, pool, now));
+        let warm = warm.map(|warm| warm.sentence(now));
         let live = capacity.map_or(0, |capacity| capacity.live);
         let oldest = first.iter().map(|job| job.waits_since()).min();
         let waiting_jobs = waiting_jobs.max(first.len());
         let (late_end, refused_ends) = (late_end(&ends, now), refused_of(&ends));
         let demand = first.into_iter().filter(|job| job.claim.is_none() && job.is_demand());
         let demand = demand.collect();
-        Ok(Counted { pool, live, groups, late_end, refused_ends, waiting_jobs, oldest, demand })
+        Ok(Counted {
+            pool,
+            live,
+            warm,
+            groups,
+            late_end,
+            refused_ends,
+            waiting_jobs,
+            oldest,
+            demand,
+        })
     }
 
     /// Returns the pool with what keeps it from launching. Its machines are read only where they
@@ -97,7 +111,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
         let timings = &self.context.settings.timings;
         let conditions = conditions.judged_by(pool, demand, &free, &machines, *now, timings);
         let note = counted.note(&conditions, *now);
-        let Counted { groups, late_end, refused_ends, waiting_jobs, oldest, .. } = counted;
+        let Counted { warm, groups, late_end, refused_ends, waiting_jobs, oldest, .. } = counted;
         Ok(PoolStatus {
             name: pool.name.clone(),
             labels: pool.labels.clone(),
@@ -106,6 +120,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
             enabled: pool.enabled,
             max: pool.max,
             min_idle: pool.idle_wanted(),
+            warm,
             live,
             groups,
             late_end,
