@@ -3,6 +3,7 @@
 use super::{Balance, Diff, Fate, Limits, PoolSet, REMOVED_FOR};
 use crate::ec2::Arch;
 use crate::job::labels::{LabelRows, Labels};
+use crate::pool::warm::{WarmEvent, WarmRule};
 use crate::pool::{
     Allocation, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Pool, Requirements,
 };
@@ -122,6 +123,15 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         ("reservations", |p| p.reserved_first = true),
         ("max", |p| p.max = 3),
         ("min idle", |p| p.min_idle = 3),
+        ("warm on", |p| {
+            p.warm_on.push(WarmRule {
+                event: WarmEvent::Push,
+                repositories: Vec::new(),
+                branches: Vec::new(),
+                idle: 1,
+                for_seconds: WarmRule::FOR,
+            });
+        }),
         ("job age", |p| p.job_age_seconds = Seconds(3)),
         ("boot deadline", |p| p.boot_deadline_seconds = Some(Seconds(60))),
         ("idle limit", |p| p.idle_limit_seconds = Some(Seconds(60))),

@@ -162,6 +162,7 @@ fn everything() -> Vec<(&'static str, Known)> {
         ("registrations that fail", registrations()),
         ("another fleet", foreign()),
         ("the App", app()),
+        ("an event that warms a pool", app_without_push()),
         ("jobs of nobody", jobs_of_nobody()),
         ("more of them than are looked at", too_many_jobs()),
         ("an image", image()),
@@ -272,6 +273,16 @@ fn app() -> Known {
         lacks: vec!["zoo has not installed it".into(), "it hears of no job".into()],
         checks: vec![AppCheck::InstalledForPool, AppCheck::Event],
         unknown: vec!["GitHub gives no answer".into()],
+    };
+    Known { app: Some(app), ..Known::default() }
+}
+
+/// Jobs start later without it, and nothing fails.
+fn app_without_push() -> Known {
+    let app = AppStatus {
+        lacks: vec!["no push warms gpu".into()],
+        checks: vec![AppCheck::WarmEvent],
+        unknown: Vec::new(),
     };
     Known { app: Some(app), ..Known::default() }
 }
@@ -430,6 +441,8 @@ the App
 error app-installed-for-pool: Zoo has not installed it. → muster github
 error app-event: It hears of no job. → muster github
 warning app-unknown: GitHub gives no answer. → muster github
+an event that warms a pool
+warning app-warm-event: No push warms gpu. → muster github
 jobs of nobody
 warning unserved: No pool serves 10 jobs (longest wait 7 s): b (4 jobs); d (3 jobs); c (2 jobs). → muster jobs lists them: change the job's labels or the pool's settings
 note awaiting-approval: 1 job waits for an approval at GitHub (longest wait 7 s). → approve the run on its page at GitHub; muster jobs lists the jobs
