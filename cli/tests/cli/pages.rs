@@ -54,6 +54,9 @@ fn status_shows_the_pools_and_what_is_wrong() {
     let mut deaf = recorded("status_quiet");
     deaf["findings"] = recorded("status_without_github");
     looks("status_without_github", deaf, page);
+    let mut warm = recorded("status_quiet");
+    warm["pools"][0]["warm"] = json!("kept warm until 10:15:00 for a push to main of acme/app");
+    looks("status_warm", warm, page);
 }
 
 fn of_status(told: &StackStatus, screen: Screen) -> String {
