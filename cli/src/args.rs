@@ -7,7 +7,7 @@ mod setup;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use muster_domain::ids::{Entity, PoolName};
+use muster_domain::ids::{AppName, Entity, PoolName};
 use muster_domain::time::Seconds;
 use muster_domain::usage::Date;
 
@@ -238,12 +238,15 @@ pub enum Command {
     ///
     /// Stops launches, waits until the last machine has ended, checks EC2, and only then deletes the stack.
     Teardown(TeardownArgs),
-    /// Show, create or connect the GitHub App and manage its webhook
+    /// Show, create, connect or remove the GitHub App, and manage its webhook
     #[command(name = "github")]
     GitHub {
         /// Your name, recorded in the audit log [default: $USER]
         #[arg(long, env = "USER", hide_env = true, global = true)]
         by: Option<String>,
+        /// The App, in a stack with several; `create` and `connect` add one with a new name
+        #[arg(long, value_name = "NAME", default_value = "main", global = true)]
+        app: AppName,
         #[command(subcommand)]
         command: Option<GitHubCommand>,
     },

@@ -118,6 +118,8 @@ pub fn of_runner(runner: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use muster_domain::ids::AppName;
+
     use super::*;
 
     #[test]
@@ -128,7 +130,10 @@ mod tests {
         };
         let site = "https://github.com/acme/site";
         for (text, name) in [
-            ("7/5511".to_owned(), Name::Job(JobKey { repository: 7, job: 5511 })),
+            (
+                "7/5511".to_owned(),
+                Name::Job(JobKey { app: AppName::MAIN, repository: 7, job: 5511 }),
+            ),
             ("i-0a1d6dcfdb79386ac".to_owned(), Name::Instance("i-0a1d6dcfdb79386ac".to_owned())),
             (" small-l0-0 ".to_owned(), Name::Instance("small-l0-0".to_owned())),
             (format!("{site}/actions/runs/9912/job/5511"), page(Some(9912), Some(5511))),

@@ -31,7 +31,7 @@ use muster_api::answers::{
     ExplainedInstance, ExplainedJob, InstanceList, JobList, PhaseList, ShownInstance, StackStatus,
 };
 use muster_api::{JobsRequest, ListRequest, MIN_REASON, Request, To, VERSION, is_reason};
-use muster_domain::ids::{Entity, JobKey, PoolName};
+use muster_domain::ids::{AppName, Entity, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::pool_file::Problem;
 use muster_domain::time::Time;
@@ -61,6 +61,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         json: args.global.json,
         again: "muster github create",
         github: None,
+        app: AppName::MAIN,
     };
     match args.command.unwrap_or(Command::Status) {
         Command::Status => session.status().await,
@@ -91,7 +92,10 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Setup(order) => session.setup(&order).await,
         Command::Upgrade(order) => session.upgrade(&order).await,
         Command::Teardown(order) => session.teardown(&order).await,
-        Command::GitHub { by, command } => session.github(by, command).await,
+        Command::GitHub { by, app, command } => {
+            session.app = app;
+            session.github(by, command).await
+        }
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Muster::command(), "muster", &mut text);
@@ -122,6 +126,8 @@ struct Session<'a, W> {
     again: &'static str,
     /// Host of the stack's GitHub, once it is known.
     github: Option<String>,
+    /// The App that `github` is about.
+    app: AppName,
 }
 
 /// The function's refusal. The code is text, because a different release may have other codes.

@@ -26,6 +26,12 @@ pub enum GitHubCommand {
     },
     /// Connect an existing App
     Connect(ConnectAppArgs),
+    /// Remove an App that no pool uses from the stack (asks first)
+    Remove {
+        /// Skip the confirmation prompt
+        #[arg(long, short)]
+        yes: bool,
+    },
     /// Show, set, test or remove the webhook's address
     Hook(HookArgs),
     /// Create a new webhook secret in the stack and on GitHub; the old one stays valid for a day

@@ -8,7 +8,7 @@ use muster_api::{
     CanaryRequest, DeleteRequest, GithubRequest, HookOrder, ImageOrder, ImagesRequest, JobsRequest,
     PoolsRequest, Request, Rotated, SwitchRequest, To,
 };
-use muster_domain::ids::{Entity, FamilyKey, InstanceName, PoolName};
+use muster_domain::ids::{AppName, Entity, FamilyKey, InstanceName, PoolName};
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ pub enum Order {
         queue: Dead,
     },
     /// Changes or tests the App's webhook.
-    Hook(HookAction),
+    Hook(HookAction, AppName),
     /// Changes the machine images.
     Image {
         what: ImageOrder,
@@ -129,7 +129,7 @@ pub enum Lookup {
     Overview,
     Instance(InstanceName),
     DeadLetters,
-    Github,
+    Github(AppName),
 }
 
 impl HookAction {
@@ -147,14 +147,14 @@ impl HookAction {
         }
     }
 
-    fn request(self, by: Option<String>) -> GithubRequest {
+    fn request(self, app: AppName, by: Option<String>) -> GithubRequest {
         let (hook, rotate) = match self {
             Self::Test => (Some(HookOrder::Test), None),
             Self::Set => (Some(HookOrder::Set), None),
             Self::Remove => (Some(HookOrder::Remove), None),
             Self::Rotate => (None, Some(Rotated::WebhookSecret)),
         };
-        GithubRequest { hook, rotate, by, ..GithubRequest::default() }
+        GithubRequest { app, hook, rotate, by, ..GithubRequest::default() }
     }
 }
 
@@ -221,10 +221,10 @@ impl Order {
             }
             Self::Canary { pool: None, .. } => "Launch a test machine".to_owned(),
             Self::Redrive { queue } => format!("Redrive the dead letters of {}", queue.name()),
-            Self::Hook(HookAction::Test) => "Redeliver GitHub's newest delivery".to_owned(),
-            Self::Hook(HookAction::Set) => "Point the webhook at this stack".to_owned(),
-            Self::Hook(HookAction::Rotate) => "Rotate the webhook secret".to_owned(),
-            Self::Hook(HookAction::Remove) => "Remove the webhook".to_owned(),
+            Self::Hook(HookAction::Test, _) => "Redeliver GitHub's newest delivery".to_owned(),
+            Self::Hook(HookAction::Set, _) => "Point the webhook at this stack".to_owned(),
+            Self::Hook(HookAction::Rotate, _) => "Rotate the webhook secret".to_owned(),
+            Self::Hook(HookAction::Remove, _) => "Remove the webhook".to_owned(),
             Self::Adopt { repository } => format!("Import jobs of {repository}"),
             Self::Image { what, family } => image_title(*what, family.as_ref()),
         }
@@ -240,7 +240,7 @@ impl Order {
             | Self::Canary { .. }
             | Self::Redrive { .. }
             | Self::Adopt { .. }
-            | Self::Hook(_) => Reason::None,
+            | Self::Hook(..) => Reason::None,
         }
     }
 
@@ -256,7 +256,7 @@ impl Order {
             | Self::Restore { .. }
             | Self::Canary { .. }
             | Self::Redrive { .. }
-            | Self::Hook(HookAction::Rotate | HookAction::Remove)
+            | Self::Hook(HookAction::Rotate | HookAction::Remove, _)
             | Self::Image {
                 what: ImageOrder::Off | ImageOrder::Rollback | ImageOrder::Delete,
                 ..
@@ -264,7 +264,7 @@ impl Order {
             Self::Switch { .. }
             | Self::Adopt { .. }
             | Self::Image { what: ImageOrder::On | ImageOrder::Build, .. }
-            | Self::Hook(HookAction::Test | HookAction::Set) => Risk::None,
+            | Self::Hook(HookAction::Test | HookAction::Set, _) => Risk::None,
         }
     }
 
@@ -275,7 +275,7 @@ impl Order {
             Self::Switch { .. } => Some(Lookup::Overview),
             Self::Delete { name, .. } => Some(Lookup::Instance(name.clone())),
             Self::Redrive { .. } => Some(Lookup::DeadLetters),
-            Self::Hook(_) => Some(Lookup::Github),
+            Self::Hook(_, app) => Some(Lookup::Github(*app)),
             Self::Apply { .. }
             | Self::Restore { .. }
             | Self::Canary { .. }
@@ -295,7 +295,7 @@ impl Order {
             Self::Adopt { .. } => {
                 "Jobs that are already known do not change. The audit trail does not record it."
             }
-            Self::Hook(HookAction::Test) => {
+            Self::Hook(HookAction::Test, _) => {
                 "It does not change the App, and the audit trail does not record it."
             }
             Self::Switch { .. }
@@ -303,7 +303,7 @@ impl Order {
             | Self::Apply { .. }
             | Self::Restore { .. }
             | Self::Canary { .. }
-            | Self::Hook(_)
+            | Self::Hook(..)
             | Self::Image { .. } => "The audit trail records who ordered it.",
         }
     }
@@ -323,7 +323,7 @@ impl Order {
             | Self::Restore { .. }
             | Self::Canary { .. }
             | Self::Image { .. } => true,
-            Self::Switch { .. } | Self::Redrive { .. } | Self::Adopt { .. } | Self::Hook(_) => {
+            Self::Switch { .. } | Self::Redrive { .. } | Self::Adopt { .. } | Self::Hook(..) => {
                 false
             }
         };
@@ -344,7 +344,7 @@ impl Order {
         let reason = details.reason.clone().unwrap_or_default();
         Some(match self {
             Self::Redrive { .. } => return None,
-            Self::Hook(hook) => Request::Github(hook.request(by)),
+            Self::Hook(hook, app) => Request::Github(hook.request(*app, by)),
             Self::Adopt { repository } => Request::Jobs(JobsRequest {
                 limit: MOST,
                 adopt: true,
@@ -420,8 +420,9 @@ impl Order {
             Self::Apply { .. } => "pools apply FILE".to_owned(),
             Self::Restore { version } => format!("pools restore {version}"),
             Self::Redrive { queue } => format!("dead-letters {} --redrive", queue.name()),
-            Self::Hook(HookAction::Rotate) => "github rotate".to_owned(),
-            Self::Hook(hook) => format!("github hook {}", hook.as_str()),
+            Self::Hook(HookAction::Rotate, _) => "github rotate".to_owned(),
+            Self::Hook(hook, AppName::MAIN) => format!("github hook {}", hook.as_str()),
+            Self::Hook(hook, app) => format!("github --app {app} hook {}", hook.as_str()),
             Self::Adopt { repository } => format!("jobs --adopt {repository}"),
             Self::Image { what, family } => {
                 let family = family.iter().map(|family| format!(" --family {family}"));

@@ -54,21 +54,21 @@ impl Outcome {
                     _ => on_the_way(&queue.count()),
                 })
             }
-            Order::Hook(HookAction::Test) => {
+            Order::Hook(HookAction::Test, _) => {
                 let tested: TestedHook = parsed("github", answer)?;
                 match views::github::tested(&tested) {
                     (true, text) => Self::Done(text),
                     (false, text) => Self::Failed(text),
                 }
             }
-            Order::Hook(HookAction::Rotate) => {
+            Order::Hook(HookAction::Rotate, _) => {
                 Self::Done("The webhook secret is rotated, here and on GitHub".to_owned())
             }
-            Order::Hook(HookAction::Set | HookAction::Remove) => {
+            Order::Hook(HookAction::Set | HookAction::Remove, _) => {
                 let github: ShownGithub = parsed("github", answer)?;
                 Self::Done(match (order, views::github::hooked(&github)) {
                     (_, (Some(true), url)) => format!("GitHub sends events to {url}"),
-                    (Order::Hook(HookAction::Remove), (Some(false), _)) => {
+                    (Order::Hook(HookAction::Remove, _), (Some(false), _)) => {
                         "GitHub no longer sends events to this stack".to_owned()
                     }
                     (_, (_, other)) => format!("The webhook: {other}"),

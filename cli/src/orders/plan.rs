@@ -52,7 +52,7 @@ impl OrderPlan {
             Order::Canary { .. } => Self::Canary(Box::new(parsed("canary", would)?)),
             Order::Image { .. } => Self::Images(Box::new(parsed("images", would)?)),
             Order::Adopt { .. } => Self::Adopt,
-            Order::Hook(_) => Self::Hook(Box::new(parsed("github", found)?)),
+            Order::Hook(..) => Self::Hook(Box::new(parsed("github", found)?)),
             Order::Redrive { queue } => {
                 Self::Redrive(queues::of(parsed("dead letters", found)?, *queue)?)
             }
@@ -114,7 +114,7 @@ impl OrderPlan {
                 format!("This redrives {} from {}.", queue.count(), queue.name()),
                 format!("They are {}. Messages that fail again return here later.", queue.what()),
             ],
-            (Self::Hook(github), Order::Hook(hook)) => {
+            (Self::Hook(github), Order::Hook(hook, _)) => {
                 self.blocked().map_or_else(|| of_hook(*hook, github), |why| vec![why])
             }
             (Self::Adopt, _) => vec![

@@ -2,7 +2,7 @@
 
 use muster_api::answers::{ExplainedJob, InstanceList, InstanceSummary, JobList};
 use muster_api::{JobsRequest, ListRequest, Request};
-use muster_domain::ids::JobKey;
+use muster_domain::ids::{AppName, JobKey};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -62,14 +62,17 @@ impl<W: Cloud> Session<'_, W> {
                 Some(key) => Ok(vec![key]),
                 None => {
                     let repository = self.number(address, "", "/id").await?;
-                    Ok(vec![JobKey { repository, job }])
+                    Ok(vec![JobKey { app: AppName::MAIN, repository, job }])
                 }
             },
             None => {
                 let path = format!("/actions/runs/{}", address.run.unwrap_or_default());
                 let repository = self.number(address, &path, "/repository/id").await?;
                 let numbers = self.jobs_of_run(address, &path).await?;
-                Ok(numbers.into_iter().map(|job| JobKey { repository, job }).collect())
+                Ok(numbers
+                    .into_iter()
+                    .map(|job| JobKey { app: AppName::MAIN, repository, job })
+                    .collect())
             }
         }
     }

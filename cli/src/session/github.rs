@@ -2,6 +2,7 @@
 //! each step first checks whether it is done, and an interrupted setup continues.
 
 use muster_api::answers::{ShownApp, ShownGithub, TestedHook};
+use muster_domain::ids::AppName;
 use muster_domain::time::Seconds;
 use serde_json::{Value, json};
 
@@ -39,8 +40,26 @@ impl<W: Cloud> Session<'_, W> {
         self.github.insert(host).clone()
     }
 
+    /// Returns the request that shows the App.
+    fn about_app(&self) -> Value {
+        match self.app {
+            AppName::MAIN => json!({ "action": "github" }),
+            app => json!({ "action": "github", "app": app }),
+        }
+    }
+
+    /// Returns a request with one order about the App, and who gives it.
+    fn asks(&self, what: &str, order: &Value, by: Option<&str>) -> Value {
+        let mut request = self.about_app();
+        request[what] = order.clone();
+        if let Some(by) = by {
+            request["by"] = json!(by);
+        }
+        request
+    }
+
     async fn github_now(&mut self) -> Result<ShownGithub, Failure> {
-        let answer = self.answer(&json!({ "action": "github" })).await?;
+        let answer = self.answer(&self.about_app()).await?;
         parsed("github", answer)
     }
 }
@@ -54,12 +73,13 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         let by = by.as_deref();
         match command.unwrap_or(GitHubCommand::Status) {
             GitHubCommand::Status => {
-                let answer = self.answer(&json!({ "action": "github" })).await?;
+                let answer = self.answer(&self.about_app()).await?;
                 self.github_page(answer)
             }
             GitHubCommand::Create(order) => self.github_create(&order, by).await,
             GitHubCommand::Link { of, github } => self.github_link(&of, &github).await,
             GitHubCommand::Connect(order) => self.github_connect(&order, by).await,
+            GitHubCommand::Remove { yes } => self.github_remove(by, yes).await,
             GitHubCommand::Hook(order) => self.github_hook(&order, by).await,
             GitHubCommand::Rotate { yes } => {
                 let rotated = self.hook_ordered(HookAction::Rotate, by, yes).await?;
@@ -102,7 +122,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         };
         self.installed(!order.no_browser && !is_shown).await?;
         self.tell_hook_tested().await;
-        let answer = self.answer(&json!({ "action": "github" })).await?;
+        let answer = self.answer(&self.about_app()).await?;
         self.github_page(answer)
     }
 
@@ -213,7 +233,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         if order.replace {
             create["replace"] = json!(true);
         }
-        let request = asks("create", &create, by);
+        let request = self.asks("create", &create, by);
         let answer = match self.answer(&request).await {
             // The code works once. The function recognizes a code that it has used, and answers again.
             Err(Failure::NoAnswer { .. }) => match self.answer(&request).await {
@@ -359,8 +379,21 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         let now = self.github_now().await?;
         self.connect(order, by, &now).await?;
         self.tell_hook_tested().await;
-        let answer = self.answer(&json!({ "action": "github" })).await?;
+        let answer = self.answer(&self.about_app()).await?;
         self.github_page(answer)
+    }
+
+    async fn github_remove(&mut self, by: Option<&str>, yes: bool) -> Result<String, Failure> {
+        let app = self.app;
+        let question = format!("Remove App {app} from the stack? Its jobs are then not served.");
+        self.agreed(yes, &question)?;
+        let answer = self.answer(&self.asks("remove", &json!(true), by)).await?;
+        if self.json {
+            return Ok(pretty(&answer));
+        }
+        self.world.say(&format!("✓ App {app} is removed; its owner can delete it at GitHub"));
+        self.tell_left(&parsed("github", answer)?);
+        Ok(String::new())
     }
 
     /// Stores the key of an existing App.
@@ -386,7 +419,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         }
         let api_url = order.github.api();
         let connect = json!({ "app_id": order.app_id, "private_key": key, "api_url": api_url });
-        let answer = self.answer(&asks("connect", &connect, by)).await?;
+        let answer = self.answer(&self.asks("connect", &connect, by)).await?;
         let now: ShownGithub = parsed("github", answer)?;
         if let Some(app) = &now.app {
             self.world.say(&format!("✓ App {} is connected", views::named(app)));
@@ -403,7 +436,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
             HookWhat::Test if self.json => self.hook_ordered(HookAction::Test, by, yes).await,
             HookWhat::Test => self.hook_tested().await,
             HookWhat::Show => {
-                let answer = self.answer(&asks("hook", &json!("show"), by)).await?;
+                let answer = self.answer(&self.asks("hook", &json!("show"), by)).await?;
                 if self.json {
                     return Ok(pretty(&answer));
                 }
@@ -419,7 +452,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
         yes: bool,
     ) -> Result<String, Failure> {
         let attribution = Attribution { reason: None, by: by.map(str::to_owned) };
-        self.ordered(&Order::Hook(hook), &attribution, yes, None).await
+        self.ordered(&Order::Hook(hook, self.app), &attribution, yes, None).await
     }
 
     /// Asks GitHub to redeliver an event. Fails if the response is not a success.
@@ -432,7 +465,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
     /// Tests the webhook. GitHub may not have sent the first delivery yet, shortly after the App
     /// was installed.
     async fn tested(&mut self) -> Result<TestedHook, Failure> {
-        let request = json!({ "action": "github", "hook": "test" });
+        let request = self.asks("hook", &json!("test"), None);
         let mut tries = 0;
         loop {
             tries += 1;
@@ -481,16 +514,6 @@ fn is_owned(app: &ShownApp, of: &OwnerArgs) -> Result<(), Failure> {
 
 fn lost() -> Failure {
     Failure::Ended(views::LOST_CODE.to_owned())
-}
-
-/// Returns a request with one order and who gives it.
-fn asks(what: &str, order: &Value, by: Option<&str>) -> Value {
-    let mut request = json!({ "action": "github" });
-    request[what] = order.clone();
-    if let Some(by) = by {
-        request["by"] = json!(by);
-    }
-    request
 }
 
 fn install_address(now: &ShownGithub, app: &ShownApp) -> String {

@@ -62,8 +62,9 @@ impl<W: Cloud + Console> Session<'_, W> {
             (Some(found), _) => Some(found),
             (None, None) => None,
             (None, Some(Lookup::Overview)) => Some(self.answer(&json!(Request::Overview)).await?),
-            (None, Some(Lookup::Github)) => {
-                Some(self.answer(&json!(Request::Github(GithubRequest::default()))).await?)
+            (None, Some(Lookup::Github(app))) => {
+                let request = GithubRequest { app, ..GithubRequest::default() };
+                Some(self.answer(&json!(Request::Github(request))).await?)
             }
             (None, Some(Lookup::Instance(name))) => Some(self.show_instance(name.as_str()).await?),
             (None, Some(Lookup::DeadLetters)) => {

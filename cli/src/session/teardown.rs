@@ -5,7 +5,7 @@ use muster_api::answers::{InstanceList, StackStatus};
 use muster_api::{ListRequest, Request};
 use muster_domain::switches::SwitchedOff;
 use muster_sigv4::Call;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Session;
 use super::machine_log::PREFIX as MACHINE_LOGS;
@@ -153,11 +153,19 @@ impl<W: Cloud + Console> Session<'_, W> {
         }
     }
 
-    /// Reminds the user to delete the App: no API deletes Apps.
+    /// Reminds the user to delete the Apps: no API deletes Apps.
     async fn tell_of_app(&mut self) {
-        let asked = self.answer(&json!({ "action": "github" })).await;
-        let page =
-            asked.ok().and_then(|answer| answer["app"]["html_url"].as_str().map(str::to_owned));
+        let main = self.answer(&json!({ "action": "github" })).await.unwrap_or_default();
+        let others = main["other_apps"].as_array().cloned().unwrap_or_default();
+        self.tell_of_one(&main);
+        for name in others {
+            let asked = self.answer(&json!({ "action": "github", "app": name })).await;
+            self.tell_of_one(&asked.unwrap_or_default());
+        }
+    }
+
+    fn tell_of_one(&mut self, answer: &Value) {
+        let page = answer["app"]["html_url"].as_str();
         let which = page.map(|page| format!(" ({page})")).unwrap_or_default();
         self.world.say(&format!(
             "Now delete the GitHub App{which}, or disable its webhook: App settings, Advanced, \

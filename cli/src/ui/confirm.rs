@@ -68,7 +68,7 @@ const fn is_pause(order: &Order) -> bool {
         | Order::Canary { .. }
         | Order::Redrive { .. }
         | Order::Adopt { .. }
-        | Order::Hook(_)
+        | Order::Hook(..)
         | Order::Image { .. } => false,
     }
 }
@@ -153,7 +153,7 @@ fn form(order: &Order, given: &ConfirmForm, wrong: Option<&str>, token: &str) ->
 
 /// Returns whether work, a machine or job events may be lost.
 fn is_grave(order: &Order) -> bool {
-    matches!(order.risk(), Risk::Type(_)) || *order == Order::Hook(HookAction::Remove)
+    matches!(order.risk(), Risk::Type(_)) || matches!(order, Order::Hook(HookAction::Remove, _))
 }
 
 fn button(order: &Order) -> &'static str {
@@ -174,9 +174,9 @@ fn button(order: &Order) -> &'static str {
         Order::Image { what: ImageOrder::Build, .. } => "Build it",
         Order::Image { what: ImageOrder::Rollback, .. } => "Go back",
         Order::Image { what: ImageOrder::Delete, .. } => "Delete them",
-        Order::Hook(HookAction::Test) => "Redeliver it",
-        Order::Hook(HookAction::Set) => "Point it here",
-        Order::Hook(HookAction::Rotate) => "Rotate the secret",
-        Order::Hook(HookAction::Remove) => "Remove it",
+        Order::Hook(HookAction::Test, _) => "Redeliver it",
+        Order::Hook(HookAction::Set, _) => "Point it here",
+        Order::Hook(HookAction::Rotate, _) => "Rotate the secret",
+        Order::Hook(HookAction::Remove, _) => "Remove it",
     }
 }

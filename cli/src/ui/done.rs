@@ -38,7 +38,7 @@ pub fn of(order: &Order, answer: Value, now: Time) -> Result<OrderResult, Failur
     let sentences = outcome.sentences(now);
     Ok(match &outcome {
         Outcome::Adopted(jobs) => OrderResult::Said(adopt::taken_in(jobs, now)),
-        _ if matches!(order, Order::Redrive { .. } | Order::Hook(HookAction::Test)) => {
+        _ if matches!(order, Order::Redrive { .. } | Order::Hook(HookAction::Test, _)) => {
             let tone = if matches!(outcome, Outcome::Failed(_)) { Tone::Bad } else { Tone::Good };
             OrderResult::Said(html! { @for sentence in &sentences {
                 p class=(tone.class()) { span.dot aria-hidden="true" {} " " (Said(sentence)) }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use muster_api::answers::ShownGithub;
+use muster_domain::ids::AppName;
 use muster_domain::time::Time;
 
 use super::frame::About;
@@ -67,7 +68,7 @@ fn orders(about: &About) -> Markup {
         @if !about.is_read_only {
             section.orders aria-labelledby="orders" {
                 h2 #orders { "Actions" }
-                p { @for hook in HookAction::ALL { a.button href=(Order::Hook(hook).confirmed_at()) { (name(hook)) } " " } }
+                p { @for hook in HookAction::ALL { a.button href=(Order::Hook(hook, AppName::MAIN).confirmed_at()) { (name(hook)) } " " } }
                 p.quiet { "The stack redelivers failed deliveries on its own. " em { "Redeliver" } " repeats the newest one and shows the response." }
             }
         }

@@ -2,7 +2,7 @@
 
 use maud::html;
 use muster_api::answers::{InstanceSummary, UnservedJob, WaitingJob};
-use muster_domain::ids::JobKey;
+use muster_domain::ids::{AppName, JobKey};
 use serde_json::Value;
 
 use super::frame::{About, still};
@@ -99,13 +99,13 @@ fn known(number: u64, memory: &Memory) -> Option<JobKey> {
 pub fn jobs(address: &GitHubUrl, answers: &[Value]) -> Vec<(JobKey, String)> {
     let number = |at: &str| answers.first().and_then(|answer| answer.pointer(at)?.as_u64());
     if let Some(job) = address.job {
-        let key = number("/id").map(|repository| JobKey { repository, job });
+        let key = number("/id").map(|repository| JobKey { app: AppName::MAIN, repository, job });
         return key.into_iter().map(|key| (key, key.to_string())).collect();
     }
     let Some(repository) = number("/repository/id") else { return Vec::new() };
     let all = answers.get(1).and_then(|answer| answer["jobs"].as_array());
     let one = |job: &Value| {
-        let key = JobKey { repository, job: job["id"].as_u64()? };
+        let key = JobKey { app: AppName::MAIN, repository, job: job["id"].as_u64()? };
         Some((key, job["name"].as_str().unwrap_or_default().to_owned()))
     };
     all.into_iter().flatten().filter_map(one).collect()

@@ -1,7 +1,7 @@
 //! Orders in forms and addresses.
 
 use muster_api::To;
-use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::ids::{AppName, Entity, EntityKind};
 
 use super::fields::{Fields, address};
 use super::memory::PageQuery;
@@ -38,7 +38,10 @@ impl Order {
             "redrive" => Some(Self::Redrive { queue: Dead::read(fields.get("queue")?)? }),
             "hook" => {
                 let what = fields.get("what")?;
-                HookAction::ALL.into_iter().find(|hook| hook.as_str() == what).map(Self::Hook)
+                HookAction::ALL
+                    .into_iter()
+                    .find(|hook| hook.as_str() == what)
+                    .map(|hook| Self::Hook(hook, AppName::MAIN))
             }
             "image" => {
                 let word = fields.get("what")?;
@@ -83,7 +86,7 @@ impl Order {
             Self::Canary { .. } => "canary",
             Self::Redrive { .. } => "redrive",
             Self::Adopt { .. } => "adopt",
-            Self::Hook(_) => "hook",
+            Self::Hook(..) => "hook",
             Self::Image { .. } => "image",
         }
     }
@@ -100,7 +103,7 @@ impl Order {
             Self::Restore { version } => vec![("version", version.to_string())],
             Self::Redrive { queue } => vec![("queue", queue.name().to_owned())],
             Self::Adopt { repository } => vec![("repository", repository.to_string())],
-            Self::Hook(hook) => vec![("what", hook.as_str().to_owned())],
+            Self::Hook(hook, _) => vec![("what", hook.as_str().to_owned())],
             Self::Image { what, family } => {
                 let family = family.iter().map(|family| ("family", family.to_string()));
                 std::iter::once(("what", image_word(*what).to_owned())).chain(family).collect()
@@ -149,7 +152,7 @@ impl Order {
             | Self::Image { .. } => UiPage::Pools,
             Self::Redrive { .. } => UiPage::DeadLetters(None),
             Self::Adopt { .. } => UiPage::Jobs(Filter::default()),
-            Self::Hook(_) => UiPage::GitHub,
+            Self::Hook(..) => UiPage::GitHub,
         }
     }
 }
@@ -162,7 +165,7 @@ impl Lookup {
             Self::Overview => PageQuery::Overview,
             Self::Instance(name) => PageQuery::Show(name.to_string()),
             Self::DeadLetters => PageQuery::DeadLetters,
-            Self::Github => PageQuery::GitHub,
+            Self::Github(_) => PageQuery::GitHub,
         }
     }
 }

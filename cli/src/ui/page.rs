@@ -61,8 +61,7 @@ impl UiPage {
             ("machines", Some(name), None) => Some(Self::Machine(name.to_owned())),
             ("jobs", None, None) => Some(Self::Jobs(Filter::read(fields))),
             ("jobs", Some(repository), Some(job)) => {
-                let key = JobKey { repository: repository.parse().ok()?, job: job.parse().ok()? };
-                Some(Self::Job(key))
+                Some(Self::Job(format!("{repository}/{job}").parse().ok()?))
             }
             ("pools", None, None) => Some(Self::Pools),
             ("pools", Some(name), None) => Some(Self::Pool(name.parse().ok()?)),

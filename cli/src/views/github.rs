@@ -4,6 +4,7 @@ use muster_api::answers::{
     ShownApp, ShownDelivery, ShownGithub, ShownHook, ShownInstallation, TestedDelivery, TestedHook,
 };
 use muster_domain::app::Repositories;
+use muster_domain::ids::AppName;
 use muster_domain::time::Time;
 
 use super::told;
@@ -41,7 +42,17 @@ pub fn page(answer: &ShownGithub, screen: Screen) -> String {
             ]);
             webhook(&mut page, answer);
         }
+        None if answer.name != AppName::MAIN => {
+            let none = format!("There is no App {} yet.", answer.name);
+            page.line([Text::new(&none, TextStyle::Strong)]);
+        }
         None => page.line([Text::new("There is no GitHub App yet.", TextStyle::Strong)]),
+    }
+    for other in &answer.other_apps {
+        page.line([
+            Text::new("Other App  ", TextStyle::Strong),
+            Text::from(format!("{other}: muster github --app {other}")),
+        ]);
     }
     if !answer.installations.is_empty() {
         page.gap();

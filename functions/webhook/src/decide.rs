@@ -1,6 +1,7 @@
 //! The decision about a signed delivery.
 
 use crate::payload::{DeliveryAction, Origin, cut, read_workflow_job};
+use muster_domain::ids::AppName;
 use muster_domain::job::JobStatus;
 use muster_domain::message::JobsMessage;
 use muster_domain::pool::warm::WarmEvent;
@@ -27,21 +28,21 @@ pub enum DeliveryDecision {
     },
 }
 
-/// Decides about a delivery whose signature is valid. It does not check the App that the delivery
-/// was sent for: the secret belongs to this stack only, so the signature proves that. An App ID to
+/// Decides about a delivery to this App's address whose signature is valid. It does not compare App
+/// IDs: the secret belongs to this App of this stack only, so the signature proves that. An ID to
 /// compare could only be mistyped, and the webhook would then answer 202 to deliveries that are
 /// lost.
 #[must_use]
-pub fn decide(event: &GatewayEvent, body: &[u8], now: Time) -> DeliveryDecision {
+pub fn decide(event: &GatewayEvent, app: AppName, body: &[u8], now: Time) -> DeliveryDecision {
     let headers = &event.headers;
     if !is_json(&headers.content_type) {
         return DeliveryDecision::Answer(WebhookResponse::not_json());
     }
     DeliveryDecision::Answer(match headers.event.one() {
-        Some("workflow_job") => return job(event, body),
+        Some("workflow_job") => return job(event, app, body),
         Some("ping") => WebhookResponse::pong(),
         Some(name) => match WarmEvent::ALL.iter().find(|(known, _)| *known == name) {
-            Some((_, kind)) => return forecast(event, *kind, body, now),
+            Some((_, kind)) => return forecast(event, *kind, app, body, now),
             None => WebhookResponse::ignored("only workflow_job events start runners"),
         },
         None => WebhookResponse::malformed("there is not exactly one X-GitHub-Event header"),
@@ -50,8 +51,14 @@ pub fn decide(event: &GatewayEvent, body: &[u8], now: Time) -> DeliveryDecision 
 
 /// Which pools want the event is decided later: the webhook reads no table. The App sends these
 /// events only if it is subscribed to them, so nobody pays for a message that no pool wants.
-fn forecast(event: &GatewayEvent, kind: WarmEvent, body: &[u8], now: Time) -> DeliveryDecision {
-    match read_forecast(kind, body, now) {
+fn forecast(
+    event: &GatewayEvent,
+    kind: WarmEvent,
+    app: AppName,
+    body: &[u8],
+    now: Time,
+) -> DeliveryDecision {
+    match read_forecast(kind, app, body, now) {
         Ok(forecast) => DeliveryDecision::Enqueue(Box::new(JobsMessage::Repository {
             event: Box::new(forecast),
             delivery: event.delivery().to_owned(),
@@ -60,8 +67,8 @@ fn forecast(event: &GatewayEvent, kind: WarmEvent, body: &[u8], now: Time) -> De
     }
 }
 
-fn job(event: &GatewayEvent, body: &[u8]) -> DeliveryDecision {
-    let job = match read_workflow_job(body) {
+fn job(event: &GatewayEvent, app: AppName, body: &[u8]) -> DeliveryDecision {
+    let job = match read_workflow_job(app, body) {
         Ok(DeliveryAction::Job(job)) => job,
         Ok(DeliveryAction::Ignored(reason)) => {
             return DeliveryDecision::Answer(WebhookResponse::ignored(reason));
@@ -72,7 +79,7 @@ fn job(event: &GatewayEvent, body: &[u8]) -> DeliveryDecision {
                 answer: WebhookResponse::unreadable(cut(&format!(
                     "not a workflow_job payload: {problem}"
                 ))),
-                origin: Origin::of(body),
+                origin: Origin::of(app, body),
                 problem: format!("{:?} at line {line} column {column}", problem.classify()),
             };
         }

@@ -13,7 +13,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use muster_control::metrics::Metric;
-use muster_domain::ids::JobKey;
+use muster_domain::ids::{AppName, JobKey};
 use muster_domain::job::JobStatus;
 use muster_domain::pool::warm::RepositoryEvent;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -36,6 +36,14 @@ pub struct GatewayEvent {
     body: Option<String>,
     #[serde(default, rename = "isBase64Encoded")]
     is_base64: bool,
+    #[serde(default, rename = "pathParameters")]
+    path: PathParameters,
+}
+
+/// The parts of the path after `/webhook`.
+#[derive(Default, Deserialize)]
+struct PathParameters {
+    app: Option<String>,
 }
 
 /// The result of reading a body.
@@ -66,6 +74,16 @@ impl GatewayEvent {
             Ok(bytes) if bytes.len() > MAX_BODY => Body::TooLarge,
             Ok(bytes) => Body::Raw(Cow::Owned(bytes)),
             Err(_) => Body::Undecodable,
+        }
+    }
+
+    /// Returns the App that the delivery is addressed to: `/webhook` is the main App's address, and
+    /// `/webhook/NAME` another's. `None` if that is not a name.
+    #[must_use]
+    pub fn app(&self) -> Option<AppName> {
+        match &self.path.app {
+            None => Some(AppName::MAIN),
+            Some(name) => name.parse().ok().filter(|app| *app != AppName::MAIN),
         }
     }
 

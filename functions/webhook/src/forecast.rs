@@ -6,10 +6,11 @@
 
 use serde::Deserialize;
 
+use muster_domain::ids::AppName;
 use muster_domain::pool::warm::{RepositoryEvent, WarmEvent};
 use muster_domain::time::Time;
 
-use crate::payload::{MAX_NAME, PayloadRepository, cut};
+use crate::payload::{PayloadRepository, cut, repository_of};
 
 /// The words in a commit message with which GitHub starts no workflow.
 /// Source: docs.github.com/en/actions/how-tos/manage-workflow-runs/skip-workflow-runs
@@ -66,7 +67,12 @@ struct CheckSuite {
 ///
 /// # Errors
 /// Why it warms none.
-pub fn read_forecast(kind: WarmEvent, body: &[u8], now: Time) -> Result<RepositoryEvent, String> {
+pub fn read_forecast(
+    kind: WarmEvent,
+    app: AppName,
+    body: &[u8],
+    now: Time,
+) -> Result<RepositoryEvent, String> {
     let name = kind.as_str();
     let payload: Payload =
         serde_json::from_slice(body).map_err(|_| format!("not a {name} payload"))?;
@@ -84,14 +90,12 @@ pub fn read_forecast(kind: WarmEvent, body: &[u8], now: Time) -> Result<Reposito
     };
     let branch = branch.filter(|branch| !branch.is_empty());
     let branch = branch.ok_or_else(|| format!("the {name} event names no branch"))?;
-    if payload.repository.full_name.chars().count() > MAX_NAME {
-        return Err(format!("a repository's name over {MAX_NAME} characters"));
-    }
+    let repository = repository_of(app, &payload.repository.full_name)?;
     Ok(RepositoryEvent {
         kind,
         private: payload.repository.private,
         user_owned: payload.repository.owner.kind == "User",
-        repository: payload.repository.full_name.into(),
+        repository: repository.into(),
         branch: cut(&branch).into(),
         at: now,
     })

@@ -24,7 +24,7 @@ pub mod payload;
 use muster_aws::secrets::{SecretError, WebhookSecret};
 use muster_control::ports::Queue;
 use muster_domain::causes::with_causes;
-use muster_domain::ids::Entity;
+use muster_domain::ids::{AppName, Entity};
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
 
@@ -35,12 +35,13 @@ use self::payload::Origin;
 /// Verifies GitHub's signatures.
 #[expect(async_fn_in_trait, reason = "the function runs on one thread")]
 pub trait Signatures {
-    /// Returns whether `header` is GitHub's signature of `body`.
+    /// Returns whether `header` is GitHub's signature of `body` with this App's secret.
     ///
     /// # Errors
     /// If that cannot be determined, because no secret is known.
     async fn is_signed(
         &self,
+        app: AppName,
         body: &[u8],
         header: Option<&str>,
         now: Time,
@@ -50,11 +51,12 @@ pub trait Signatures {
 impl Signatures for WebhookSecret {
     async fn is_signed(
         &self,
+        app: AppName,
         body: &[u8],
         header: Option<&str>,
         now: Time,
     ) -> Result<bool, SecretError> {
-        Self::is_signed(self, body, header, now).await
+        Self::is_signed(self, app, body, header, now).await
     }
 }
 
@@ -106,7 +108,9 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
             // A body that cannot be decoded has no verifiable signature.
             Body::Undecodable => return WebhookResponse::unsigned().into(),
         };
-        match self.is_signed(&body, event, now).await {
+        // An address that belongs to no App has no secret.
+        let Some(app) = event.app() else { return WebhookResponse::unsigned().into() };
+        match self.is_signed(app, &body, event, now).await {
             Ok(true) => {}
             Ok(false) => return WebhookResponse::unsigned().into(),
             Err(error) => {
@@ -114,7 +118,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
                 return LoggedAnswer { error, ..WebhookResponse::no_secret().into() };
             }
         }
-        let logged = match decide(event, &body, now) {
+        let logged = match decide(event, app, &body, now) {
             DeliveryDecision::Answer(answer) => answer.into(),
             DeliveryDecision::Enqueue(message) => self.enqueue(*message).await,
             DeliveryDecision::Unreadable { answer, origin, problem } => {
@@ -128,12 +132,13 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
 
     async fn is_signed(
         &self,
+        app: AppName,
         body: &[u8],
         event: &GatewayEvent,
         now: Time,
     ) -> Result<bool, SecretError> {
         match &event.headers.signature {
-            Value::One(header) => self.signatures.is_signed(body, Some(header), now).await,
+            Value::One(header) => self.signatures.is_signed(app, body, Some(header), now).await,
             // With two signatures, it would be arbitrary which one to trust.
             Value::Missing | Value::Many => Ok(false),
         }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use muster_domain::ids::{Entity, EntityKind, InstallationId, JobKey, RunnerId};
+use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
@@ -103,11 +103,10 @@ pub struct Origin {
 impl Origin {
     /// Returns the readable parts of the origin, from any bytes.
     #[must_use]
-    pub fn of(body: &[u8]) -> Self {
+    pub fn of(app: AppName, body: &[u8]) -> Self {
         let payload: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let name = payload["repository"]["full_name"].as_str();
-        let name = name.filter(|name| name.len() <= MAX_NAME);
-        let repository = name.and_then(|name| name.parse().ok());
+        let repository = name.and_then(|name| repository_of(app, name).ok()?.parse().ok());
         Self {
             repository: repository.filter(|it: &Entity| it.kind() == EntityKind::Repository),
             installation: payload["installation"]["id"].as_u64().map(InstallationId),
@@ -115,11 +114,11 @@ impl Origin {
     }
 }
 
-/// Reads a `workflow_job` payload.
+/// Reads a `workflow_job` payload that was sent for this App.
 ///
 /// # Errors
 /// If it is not such a payload.
-pub fn read_workflow_job(body: &[u8]) -> Result<DeliveryAction, serde_json::Error> {
+pub fn read_workflow_job(app: AppName, body: &[u8]) -> Result<DeliveryAction, serde_json::Error> {
     let payload: Payload = serde_json::from_slice(body)?;
     let status = match payload.action.as_str() {
         "waiting" => JobStatus::Waiting,
@@ -134,13 +133,10 @@ pub fn read_workflow_job(body: &[u8]) -> Result<DeliveryAction, serde_json::Erro
         }
     };
     let job = payload.workflow_job;
-    // Not cut: the name is a path at GitHub, and a shortened one would identify a different
-    // repository.
-    if payload.repository.full_name.chars().count() > MAX_NAME {
-        return Ok(DeliveryAction::Ignored(format!(
-            "a repository's name over {MAX_NAME} characters"
-        )));
-    }
+    let repository = match repository_of(app, &payload.repository.full_name) {
+        Ok(repository) => repository,
+        Err(reason) => return Ok(DeliveryAction::Ignored(reason)),
+    };
     if job.labels.len() > MAX_LABELS
         || job.labels.iter().any(|label| label.len() > MAX_LABEL_LENGTH)
     {
@@ -151,9 +147,9 @@ pub fn read_workflow_job(body: &[u8]) -> Result<DeliveryAction, serde_json::Erro
     let kept = |text: Option<String>| text.filter(|text| !text.is_empty()).map(|text| cut(&text));
     let runner = kept(job.runner_name);
     Ok(DeliveryAction::Job(Box::new(JobEvent {
-        key: JobKey { repository: payload.repository.id, job: job.id },
+        key: JobKey { app, repository: payload.repository.id, job: job.id },
         status,
-        repository: payload.repository.full_name.into(),
+        repository: repository.into(),
         private: payload.repository.private,
         user_owned: payload.repository.owner.kind == "User",
         installation: payload.installation.map(|installation| InstallationId(installation.id)),
@@ -172,6 +168,22 @@ pub fn read_workflow_job(body: &[u8]) -> Result<DeliveryAction, serde_json::Erro
         started_at: job.started_at.filter(|_| status >= JobStatus::InProgress).map(time),
         completed_at: job.completed_at.map(time),
     })))
+}
+
+/// Returns a repository with its App's name. It is not cut: the name is a path at GitHub, and a
+/// shortened one would identify a different repository.
+///
+/// # Errors
+/// If it is too long, or contains the character that ends an App's name: one App's events never speak
+/// for another.
+pub(crate) fn repository_of(app: AppName, name: &str) -> Result<String, String> {
+    if name.chars().count() > MAX_NAME {
+        return Err(format!("a repository's name over {MAX_NAME} characters"));
+    }
+    if name.contains(':') {
+        return Err("a repository's name with a colon".to_owned());
+    }
+    Ok(app.qualify(name))
 }
 
 /// Cuts a text of the payload to the maximum stored length.

@@ -2,6 +2,7 @@
 
 mod support;
 
+use muster_aws::signature;
 use muster_control::metrics::Metric;
 use muster_domain::ids::InstallationId;
 use muster_domain::message::{JobsMessage, to_ascii_json};
@@ -25,6 +26,14 @@ fn sample() -> Knock {
 
 fn job(change: impl FnOnce(&mut Value)) -> Knock {
     Knock::of(&changed(|payload| change(&mut payload["workflow_job"])))
+}
+
+/// Sends it to `/webhook/NAME`, signed with the secret of the App of this name.
+fn to_app(mut knock: Knock, name: &str, signer: &str) -> Knock {
+    let secret = signature::secret_of(signer.parse().expect("an App's name"), CURRENT);
+    let signed = sign(&secret, knock.body.as_bytes());
+    knock.app = Some(name.to_owned());
+    knock.signature(&signed)
 }
 
 fn event_named(name: &str) -> Knock {
@@ -155,6 +164,10 @@ fn unsigned() -> Vec<Case> {
         ),
         case("unsigned and not JSON", Knock::of("no JSON").signature(&good)),
         case("unsigned ping", event_named("ping").signature("sha256=00")),
+        case("another App's signature", to_app(sample(), "two", "main")),
+        case("a third App's signature", to_app(sample(), "two", "three")),
+        case("the main App by its name", to_app(sample(), "main", "main")),
+        case("no App's name", to_app(sample(), "Two!", "main")),
         case("unsigned form", sample().signature("x").header("content-type", "text/plain")),
     ]
 }
@@ -244,6 +257,28 @@ fn a_forecast_is_queued_if_it_is_signed() {
         let (answer, _) = handle(&closed, &knock);
         assert_eq!((answer.status, answer.outcome), (503, "failed"), "{name}");
     }
+}
+
+/// What an App's events say is about that App alone, whatever the payload calls its repository.
+#[test]
+fn an_event_speaks_for_its_own_app() {
+    let sent = |knock: &Knock| {
+        let webhook = webhook();
+        let (answer, _) = handle(&webhook, knock);
+        let message = webhook.queue.messages.borrow().first().cloned();
+        (answer.status, message)
+    };
+    let (status, message) = sent(&to_app(sample(), "two", "two"));
+    let Some(JobsMessage::JobEvent { event, .. }) = message else { panic!("{status}") };
+    assert!(event.repository.starts_with("two:") && event.key.to_string().starts_with("two:"));
+    let broken = Knock::of(&changed(|payload| payload["workflow_job"] = Value::Null));
+    let (_, message) = sent(&to_app(broken, "two", "two"));
+    let Some(JobsMessage::Unreadable { repository, .. }) = message else { panic!("{message:?}") };
+    assert_eq!(repository.app().as_str(), "two");
+    let posing = Knock::of(&changed(|payload| {
+        payload["repository"]["full_name"] = json!("two:acme/web");
+    }));
+    assert_eq!(sent(&posing), (202, None), "a name with a colon is ignored");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! GitHub's payloads of the events that may warm a pool.
 
+use muster_domain::ids::AppName;
 use muster_domain::pool::warm::{RepositoryEvent, WarmEvent};
 use muster_domain::time::Time;
 use muster_webhook::forecast::read_forecast;
@@ -20,7 +21,7 @@ fn payload(kind: WarmEvent) -> Value {
 fn read(kind: WarmEvent, change: impl FnOnce(&mut Value)) -> Result<RepositoryEvent, String> {
     let mut payload = payload(kind);
     change(&mut payload);
-    read_forecast(kind, payload.to_string().as_bytes(), NOW)
+    read_forecast(kind, AppName::MAIN, payload.to_string().as_bytes(), NOW)
 }
 
 #[test]
@@ -107,7 +108,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         for (_, kind) in WarmEvent::ALL {
-            let _ = read_forecast(*kind, &bytes, NOW);
+            let _ = read_forecast(*kind, AppName::MAIN, &bytes, NOW);
         }
     }
 }

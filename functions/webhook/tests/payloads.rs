@@ -1,6 +1,6 @@
 //! GitHub's payloads: real ones, possible ones, and invalid ones.
 
-use muster_domain::ids::{InstallationId, JobKey, RunnerId};
+use muster_domain::ids::{AppName, InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::time::Time;
@@ -26,7 +26,8 @@ fn waiting() -> Value {
 }
 
 fn read(payload: &Value) -> Result<DeliveryAction, String> {
-    read_workflow_job(payload.to_string().as_bytes()).map_err(|error| error.to_string())
+    read_workflow_job(AppName::MAIN, payload.to_string().as_bytes())
+        .map_err(|error| error.to_string())
 }
 
 fn event(payload: &Value) -> JobEvent {
@@ -80,6 +81,7 @@ fn every_field_of_the_samples_arrives() {
         let started = status >= JobStatus::InProgress;
         let expected = JobEvent {
             key: JobKey {
+                app: AppName::MAIN,
                 repository: number(&payload["repository"]["id"]),
                 job: number(&job["id"]),
             },
@@ -270,13 +272,13 @@ fn the_largest_numbers_survive() {
     let mut payload = with("id", json!(u64::MAX));
     payload["repository"]["id"] = json!(u64::MAX);
     let event = event(&payload);
-    assert_eq!(event.key, JobKey { repository: u64::MAX, job: u64::MAX });
+    assert_eq!(event.key, JobKey { app: AppName::MAIN, repository: u64::MAX, job: u64::MAX });
     assert_eq!(event.key.to_string().parse(), Ok(event.key));
 }
 
 #[test]
 fn an_unreadable_payload_is_traced_to_its_origin() {
-    let of = |payload: &Value| Origin::of(payload.to_string().as_bytes());
+    let of = |payload: &Value| Origin::of(AppName::MAIN, payload.to_string().as_bytes());
     let known = |repository: Option<&str>, installation| Origin {
         repository: repository.map(|name| name.parse().expect("a repository")),
         installation,
@@ -294,7 +296,7 @@ fn an_unreadable_payload_is_traced_to_its_origin() {
         assert_eq!(of(&null), Origin::default());
     }
     for bytes in [b"".as_slice(), b"\xff", b"[]", b"null", &b"[".repeat(100_000)] {
-        assert_eq!(Origin::of(bytes), Origin::default());
+        assert_eq!(Origin::of(AppName::MAIN, bytes), Origin::default());
     }
 }
 
@@ -306,7 +308,7 @@ fn a_key_given_twice_is_refused() {
     for key in ["\"action\":\"queued\"", "\"private\":true"] {
         let doubled = text.replacen(key, &format!("{key},{key}"), 1);
         assert_ne!(doubled, text);
-        read_workflow_job(doubled.as_bytes()).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, doubled.as_bytes()).expect_err("accepted");
     }
 }
 
@@ -318,14 +320,17 @@ fn depth_is_no_danger() {
         // In a skipped field, and as the whole payload.
         let inside = text.replacen("{", &format!("{{\"deep\":{deep},"), 1);
         assert!(
-            matches!(read_workflow_job(inside.as_bytes()), Ok(DeliveryAction::Job(_))),
+            matches!(
+                read_workflow_job(AppName::MAIN, inside.as_bytes()),
+                Ok(DeliveryAction::Job(_))
+            ),
             "{depth}"
         );
-        read_workflow_job(deep.as_bytes()).expect_err("accepted");
-        read_workflow_job("{\"a\":".repeat(depth).as_bytes()).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, deep.as_bytes()).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, "{\"a\":".repeat(depth).as_bytes()).expect_err("accepted");
         // In a field that is read.
         let label = text.replacen("[\"self-hosted\"", &format!("[{deep},\"self-hosted\""), 1);
-        read_workflow_job(label.as_bytes()).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, label.as_bytes()).expect_err("accepted");
     }
 }
 
@@ -337,19 +342,20 @@ fn bytes_that_are_no_text_are_refused() {
     let mut bytes = text.clone().into_bytes();
     let at = text.find(name).expect("is there");
     bytes[at + 2] = 0xff;
-    read_workflow_job(&bytes).expect_err("accepted");
+    read_workflow_job(AppName::MAIN, &bytes).expect_err("accepted");
     for bytes in [b"\xff".as_slice(), b"\xef\xbb\xbf{}", b"", b"\0", b"{\"action\":\"\xc3\x28\"}"] {
-        read_workflow_job(bytes).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, bytes).expect_err("accepted");
     }
     // A lone half of a surrogate pair is valid JSON, but not text.
-    read_workflow_job(text.replacen(name, "\\ud800", 1).as_bytes()).expect_err("accepted");
+    read_workflow_job(AppName::MAIN, text.replacen(name, "\\ud800", 1).as_bytes())
+        .expect_err("accepted");
 }
 
 #[test]
 fn a_cut_payload_is_refused_wherever_it_is_cut() {
     let text = payload(COMPLETED).to_string();
     for end in (0..text.len()).step_by(7) {
-        read_workflow_job(&text.as_bytes()[..end]).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, &text.as_bytes()[..end]).expect_err("accepted");
     }
 }
 
@@ -398,7 +404,7 @@ const FIELDS: &[&[&str]] = &[
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let _ = read_workflow_job(&bytes);
+        let _ = read_workflow_job(AppName::MAIN, &bytes);
     }
 
     #[test]
@@ -406,7 +412,7 @@ proptest! {
         let mut bytes = QUEUED.as_bytes().to_vec();
         let at = at.index(bytes.len());
         bytes[at] = byte;
-        let _ = read_workflow_job(&bytes);
+        let _ = read_workflow_job(AppName::MAIN, &bytes);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_domain::hidden::Hidden;
-use muster_domain::ids::{Entity, FamilyKey, JobKey, PoolName};
+use muster_domain::ids::{AppName, Entity, FamilyKey, JobKey, PoolName};
 use muster_domain::instance::State;
 use muster_domain::text::first;
 use muster_domain::time::{Seconds, Time};
@@ -386,10 +386,16 @@ pub enum ImageOrder {
     Delete,
 }
 
-/// An action on the App. Without any of these fields, shows it.
+/// An action on an App. Without any of these fields, shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GithubRequest {
+    /// The App. A new name makes `create` and `connect` add an App.
+    #[serde(default, skip_serializing_if = "is_main")]
+    pub app: AppName,
+    /// Removes the App, which no pool may use. Never the main App.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remove: bool,
     /// Completes GitHub's manifest flow, which creates the App.
     #[serde(default)]
     pub create: Option<CreateApp>,
@@ -416,6 +422,10 @@ impl GithubRequest {
     pub fn of_repositories() -> Self {
         Self { repositories: true, ..Self::default() }
     }
+}
+
+fn is_main(app: &AppName) -> bool {
+    *app == AppName::MAIN
 }
 
 /// The last step of GitHub's manifest flow.

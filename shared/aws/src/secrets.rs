@@ -10,6 +10,7 @@ use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueOutput;
 use muster_control::ports::{SigningSecret, Unavailable};
 use muster_domain::app::secret_name;
 use muster_domain::causes::{Cause, with_causes};
+use muster_domain::ids::AppName;
 use muster_domain::time::{Seconds, Time};
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -107,20 +108,22 @@ pub async fn put(config: &SdkConfig, id: &str, value: SecretString) -> Result<()
     })
 }
 
-/// Reads the secret for signing webhook deliveries, to be set at GitHub.
+/// Reads the secret for signing an App's webhook deliveries, to be set at GitHub.
 ///
 /// # Errors
 /// If it cannot be read, or is not a valid secret.
 pub async fn signing(
     config: &SdkConfig,
     id: &str,
+    app: AppName,
     now: Time,
 ) -> Result<SigningSecret, SecretError> {
     let secret = WebhookSecret::new(config, id.to_owned());
     secret.read_both(now).await?;
     let CachedSecrets { current, previous, current_since, .. } = secret.state().clone();
     // `read_both` has just set it.
-    let value = current.map(|secret| secret.expose_secret().to_owned()).unwrap_or_default();
+    let value = current.map(|secret| signature::secret_of(app, secret.expose_secret()));
+    let value = value.unwrap_or_default();
     Ok(SigningSecret {
         value: value.into(),
         since: current_since,
@@ -190,7 +193,7 @@ impl WebhookSecret {
         Ok(())
     }
 
-    /// Returns whether `header` is GitHub's signature of `body`.
+    /// Returns whether `header` is GitHub's signature of `body` with this App's secret.
     ///
     /// Compares with the known values first. Reads the secret again if they are old or do not
     /// match; a read that fails or hangs changes nothing.
@@ -199,6 +202,7 @@ impl WebhookSecret {
     /// If no value of the secret is known.
     pub async fn is_signed(
         &self,
+        app: AppName,
         body: &[u8],
         header: Option<&str>,
         now: Time,
@@ -206,7 +210,7 @@ impl WebhookSecret {
         if !self.is_known() {
             self.read(now).await?;
         }
-        let fits = self.fits(body, header, now);
+        let fits = self.fits(app, body, header, now);
         // A matching value may have been replaced long ago, and a mismatching one a moment ago.
         let looks_again = match fits {
             true => self.is_older_than(FRESH, now),
@@ -221,7 +225,7 @@ impl WebhookSecret {
                 "using the webhook secret that was read before"
             );
         }
-        Ok(self.fits(body, header, now))
+        Ok(self.fits(app, body, header, now))
     }
 
     fn is_known(&self) -> bool {
@@ -233,8 +237,8 @@ impl WebhookSecret {
         self.state().tried_at.is_none_or(|tried_at| now.is_past(tried_at, age))
     }
 
-    fn fits(&self, body: &[u8], header: Option<&str>, now: Time) -> bool {
-        signature::is_valid(&self.state().accepted(now), header, body)
+    fn fits(&self, app: AppName, body: &[u8], header: Option<&str>, now: Time) -> bool {
+        signature::is_valid(&self.state().accepted(app, now), header, body)
     }
 
     fn checked(&self, answer: &GetSecretValueOutput) -> Result<SecretString, SecretError> {
@@ -251,12 +255,12 @@ impl WebhookSecret {
 }
 
 impl CachedSecrets {
-    fn accepted(&self, now: Time) -> Vec<&[u8]> {
+    fn accepted(&self, app: AppName, now: Time) -> Vec<String> {
         let previous = self.previous.iter().filter(|_| !now.is_past(self.current_since, OVERLAP));
         self.current
             .iter()
             .chain(previous)
-            .map(|secret| secret.expose_secret().as_bytes())
+            .map(|secret| signature::secret_of(app, secret.expose_secret()))
             .collect()
     }
 }
@@ -311,10 +315,10 @@ mod tests {
     #[test]
     fn the_previous_secret_is_accepted_for_a_day() {
         let now = Time::from_millis(1_795_000_000_000);
-        assert_eq!(state(Seconds(60), now).accepted(now).len(), 2);
-        assert_eq!(state(Seconds(86_399), now).accepted(now).len(), 2);
-        assert_eq!(state(Seconds(86_400), now).accepted(now), [b"c".repeat(32).as_slice()]);
-        assert!(CachedSecrets::default().accepted(now).is_empty());
+        assert_eq!(state(Seconds(60), now).accepted(AppName::MAIN, now).len(), 2);
+        assert_eq!(state(Seconds(86_399), now).accepted(AppName::MAIN, now).len(), 2);
+        assert_eq!(state(Seconds(86_400), now).accepted(AppName::MAIN, now), ["c".repeat(32)]);
+        assert!(CachedSecrets::default().accepted(AppName::MAIN, now).is_empty());
     }
 
     /// A Secrets Manager that accepts every connection and never answers.
@@ -344,7 +348,7 @@ mod tests {
         *secret.state() = state(Seconds(60), now);
         let asked = async |header: &str, at: Time| {
             let begun = Instant::now();
-            let answer = secret.is_signed(b"body", Some(header), at).await;
+            let answer = secret.is_signed(AppName::MAIN, b"body", Some(header), at).await;
             // The SDK alone would wait for 8 seconds, and retry.
             (answer.expect("a value is known"), begun.elapsed() < Duration::from_secs(6))
         };
@@ -358,7 +362,8 @@ mod tests {
         let (_door, config) = silent();
         let secret = WebhookSecret::new(&config, "s/webhook-secret".to_owned());
         let begun = Instant::now();
-        let answer = secret.is_signed(b"body", Some("sha256=00"), Time::from_millis(0)).await;
+        let answer =
+            secret.is_signed(AppName::MAIN, b"body", Some("sha256=00"), Time::from_millis(0)).await;
         assert!(matches!(answer, Err(SecretError::Unavailable { .. })), "{answer:?}");
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }

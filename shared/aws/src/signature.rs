@@ -3,6 +3,7 @@
 //! Source: docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 
 use hmac::{Hmac, KeyInit, Mac};
+use muster_domain::ids::AppName;
 use sha2::Sha256;
 
 /// Minimum length of a webhook secret, in bytes. With a shorter one, and especially an empty one,
@@ -23,6 +24,20 @@ pub fn is_valid<S: AsRef<[u8]>>(secrets: &[S], header: Option<&str>, body: &[u8]
     };
     // No short cut on the first match: the timing must not reveal which secret matches.
     secrets.iter().fold(false, |valid, secret| valid | matches(secret.as_ref(), &digest, body))
+}
+
+/// Returns the secret of an App's webhook: the main App's is the stack's own. The others' are derived
+/// from it, so that the webhook needs no further secret: knowing one App's secret reveals neither the
+/// stack's nor another App's.
+#[must_use]
+pub fn secret_of(app: AppName, stacks: &str) -> String {
+    if app == AppName::MAIN {
+        return stacks.to_owned();
+    }
+    let mut mac =
+        Hmac::<Sha256>::new_from_slice(stacks.as_bytes()).expect("HMAC accepts keys of any length");
+    mac.update(format!("webhook secret of App {app}").as_bytes());
+    hex::encode(mac.finalize().into_bytes())
 }
 
 fn decode(header: &str) -> Option<[u8; 32]> {
@@ -72,6 +87,22 @@ mod tests {
         assert!(is_valid(&[other, SECRET], Some(&header), b"body"));
         assert!(!is_valid(&[other], Some(&header), b"body"));
         assert!(!is_valid::<&[u8]>(&[], Some(&header), b"body"));
+    }
+
+    /// A delivery that is signed with one App's secret proves nothing about another.
+    #[test]
+    fn each_app_has_its_own_secret() {
+        let stacks = std::str::from_utf8(SECRET).expect("text");
+        let apps = ["main", "one", "two"].map(|name| name.parse::<AppName>().expect("a name"));
+        let secrets = apps.map(|app| secret_of(app, stacks));
+        assert_eq!(secrets[0], stacks);
+        for (signer, secret) in secrets.iter().enumerate() {
+            assert!(secret.len() >= MIN_SECRET);
+            let header = sign(secret.as_bytes(), b"body");
+            for (app, own) in secrets.iter().enumerate() {
+                assert_eq!(is_valid(&[own], Some(&header), b"body"), app == signer);
+            }
+        }
     }
 
     #[test]

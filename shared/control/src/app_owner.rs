@@ -2,7 +2,7 @@
 //! owner's account: an App that anyone can install must not give machines to strangers.
 
 use muster_domain::app::AppSettings;
-use muster_domain::ids::Entity;
+use muster_domain::ids::{AppName, Entity};
 use muster_domain::pool::Pool;
 use muster_domain::pool_set::PoolSet;
 
@@ -26,10 +26,10 @@ impl<W: Wired<Table: Table, Github: Directory>> AppOwner<'_, W> {
         if !self.asking().any(|pool| is_doubted || pool.app_owner.is_none()) {
             return Ok(());
         }
-        match self.context.github.app().await {
+        match self.context.github.app(AppName::MAIN).await {
             Ok(app) => self.note(&app).await,
             Err(problem) => {
-                let error = problem.sentence(&self.context.settings.stack);
+                let error = problem.sentence(&self.context.settings.stack, AppName::MAIN);
                 tracing::info!(error, "failed to read the App's owner from GitHub");
                 Ok(())
             }

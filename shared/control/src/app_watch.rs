@@ -1,4 +1,4 @@
-//! Checks the GitHub App on a schedule, so that `status`, the overview and notifications report its
+//! Checks the GitHub Apps on a schedule, so that `status`, the overview and notifications report its
 //! problems without asking GitHub. A wrong setting there causes no error: the events never come.
 //!
 //! A check is four calls as the App, and one for each organization or enterprise whose runner groups
@@ -11,6 +11,8 @@ use muster_api::call_failure;
 use muster_domain::app::{AppFacts, Findings, OwnStack};
 use muster_domain::backoff::is_overdue;
 use muster_domain::causes::with_causes;
+use muster_domain::ids::AppName;
+use muster_domain::pool::Pool;
 use muster_domain::time::{Seconds, Time};
 
 use crate::app_owner::AppOwner;
@@ -24,46 +26,59 @@ const EVERY: Seconds = Seconds(110);
 /// Cursor of the last overdue check.
 const OVERDUE: &str = "app-check";
 
-/// Checks the App.
+/// Checks the stack's Apps.
 pub struct AppWatch<'a, W: Wired> {
     /// The ports and the settings.
     pub context: Context<'a, W>,
 }
 
 impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
-    /// Checks the App if a check is due, and records the findings.
+    /// Checks the Apps if a check is due, and records the findings.
     ///
     /// # Errors
     /// When the table does not answer.
     pub async fn check(&self, now: Time) -> Result<(), PassError> {
         let table = self.context.table;
         let known = table.notices().await?;
-        let checked = known.and_then(|known| known.into_record().app);
-        if checked.as_ref().is_some_and(|app| !now.is_past(app.at, EVERY)) {
+        let checked_at = known.and_then(|known| Some(known.app_status(now)?.0));
+        if checked_at.is_some_and(|at| !now.is_past(at, EVERY)) {
             return Ok(());
         }
-        let is_overdue = checked.is_some_and(|app| is_overdue(app.at + EVERY, now));
+        let is_overdue = checked_at.is_some_and(|at| is_overdue(at + EVERY, now));
         if is_overdue && !writes::take_turn(table, OVERDUE, now).await? {
             return Ok(());
         }
-        let found = self.status(&self.facts().await, now);
+        let found = self.look(now).await;
         let next = |known: Option<&Notices>| {
             let known = known.cloned().unwrap_or_default();
-            let app = known.app.clone().unwrap_or_default().after(&found, now);
-            Some(Notices { app: Some(app), ..known })
+            Some(known.with_apps(&found, now))
         };
         writes::update(table, async || table.notices().await, next).await?;
         Ok(())
     }
 
-    /// Queries GitHub about the App. One failed call does not hide the other results. Also records
-    /// the App's owner.
-    pub(crate) async fn facts(&self) -> AppFacts {
+    /// Queries GitHub about all Apps at once, and returns the findings about each.
+    pub(crate) async fn look(&self, now: Time) -> Vec<(AppName, AppStatus)> {
+        let each = self.context.settings.apps().into_iter().map(async |app| {
+            let facts = self.facts(app).await;
+            (app, self.status(app, &facts, now))
+        });
+        join_all(each).await
+    }
+
+    /// Queries GitHub about an App. One failed call does not hide the other results. Also records the
+    /// main App's owner.
+    pub(crate) async fn facts(&self, name: AppName) -> AppFacts {
         let github = self.context.github;
-        let (app, installations, hook, deliveries) =
-            join4(github.app(), github.installations(), github.hook(), github.hook_answers()).await;
+        let (app, installations, hook, deliveries) = join4(
+            github.app(name),
+            github.installations(name),
+            github.hook(name),
+            github.hook_answers(name),
+        )
+        .await;
         let wanted = match app {
-            Ok(_) => AppFacts::groups_wanted(&installations, &self.context.settings.pools),
+            Ok(_) => AppFacts::groups_wanted(&installations, &self.pools(name), name),
             Err(_) => Vec::new(),
         };
         let groups = wanted.into_iter().map(async |entity| {
@@ -72,6 +87,7 @@ impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
         });
         let groups = join_all(groups).await;
         if let Ok(app) = &app
+            && name == AppName::MAIN
             && let Err(error) = (AppOwner { context: self.context }).note(app).await
         {
             let error = with_causes(&error);
@@ -80,19 +96,32 @@ impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
         AppFacts { app, installations, hook, deliveries, groups }
     }
 
-    /// Returns the findings about the stack's App.
-    pub(crate) fn status(&self, facts: &AppFacts, now: Time) -> AppStatus {
+    /// Returns the pools that use an App.
+    fn pools(&self, app: AppName) -> Vec<Pool> {
+        let pools = &self.context.settings.pools;
+        pools.iter().filter(|pool| pool.uses_app(app)).cloned().collect()
+    }
+
+    /// Returns the findings about an App. Those about another App than the main one name it.
+    pub(crate) fn status(&self, app: AppName, facts: &AppFacts, now: Time) -> AppStatus {
         let settings = self.context.settings;
+        let (pools, webhook) = (self.pools(app), settings.webhook_of(app));
         let stack = OwnStack {
             name: &settings.stack,
-            pools: &settings.pools,
-            webhook: settings.webhook_url.as_deref(),
+            app,
+            pools: &pools,
+            webhook: webhook.as_deref(),
             now,
         };
+        let named = |sentence: String| match app {
+            AppName::MAIN => sentence,
+            _ => format!("App {app}: {sentence}"),
+        };
         let Findings { lacks, unknown } = facts.findings(stack);
-        let unknown = unknown.into_iter().map(|error| call_failure("GitHub", error).1).collect();
+        let unknown = unknown.into_iter().map(|error| named(call_failure("GitHub", error).1));
+        let unknown = unknown.collect();
         let checks = lacks.iter().map(|lack| lack.check).collect();
-        let lacks = lacks.into_iter().map(|lack| lack.sentence).collect();
+        let lacks = lacks.into_iter().map(|lack| named(lack.sentence)).collect();
         AppStatus { lacks, checks, unknown }
     }
 }

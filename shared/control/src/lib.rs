@@ -28,7 +28,7 @@ mod wake;
 pub mod woken;
 mod writes;
 
-use muster_domain::ids::PoolName;
+use muster_domain::ids::{AppName, PoolName};
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::{Balance, Limits};
 use muster_domain::pool_file::Rights;
@@ -70,6 +70,8 @@ pub struct Settings {
     pub longest_life: Seconds,
     /// The webhook's address; known only to the admin function.
     pub webhook_url: Option<String>,
+    /// The stack's Apps besides the main one.
+    pub other_apps: Vec<AppName>,
     /// The damage to the record of the pools, if it cannot be parsed.
     pub damage: Option<Damage>,
 }
@@ -107,8 +109,22 @@ impl Settings {
             measures: Measures::default(),
             longest_life: longest.unwrap_or(Pool::MAX_LIFETIME),
             webhook_url: None,
+            other_apps: Vec::new(),
             damage: None,
         }
+    }
+
+    /// Returns the stack's Apps, the main one first.
+    #[must_use]
+    pub fn apps(&self) -> Vec<AppName> {
+        [&[AppName::MAIN], &*self.other_apps].concat()
+    }
+
+    /// Returns the address that an App's events are sent to, if known.
+    #[must_use]
+    pub fn webhook_of(&self, app: AppName) -> Option<String> {
+        let main = self.webhook_url.as_ref()?;
+        Some(if app == AppName::MAIN { main.clone() } else { format!("{main}/{app}") })
     }
 
     /// Returns the error that leaves the pools unknown, if there is one.

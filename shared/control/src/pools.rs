@@ -104,9 +104,9 @@ impl Settings {
         if set.version == 0 {
             let owned = |pool: &Pool| Pool { app_owner: set.app_owner.clone(), ..pool.clone() };
             let pools = self.pools.iter().map(owned).collect();
-            return Cow::Owned(Self { pools, ..self.clone() });
+            return Cow::Owned(Self { pools, other_apps: set.other_apps, ..self.clone() });
         }
-        let PoolSet { pools, limits, balance, .. } = self.with_template(set);
+        let PoolSet { pools, limits, balance, other_apps, .. } = self.with_template(set);
         Cow::Owned(Self {
             stack: self.stack.clone(),
             pools,
@@ -118,6 +118,7 @@ impl Settings {
             measures: self.measures,
             longest_life: self.longest_life,
             webhook_url: self.webhook_url.clone(),
+            other_apps,
             damage: None,
         })
     }

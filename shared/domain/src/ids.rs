@@ -131,11 +131,118 @@ text_id!(
     |text| is_plain(text, 40)
 );
 
+/// Maximum length of an App's name, in bytes.
+const MAX_APP_NAME: usize = 16;
+
+/// The name of one of the stack's GitHub Apps. Most stacks have only [`AppName::MAIN`].
+///
+/// What belongs to another App is written with its name and a colon: `ghes:acme/web`, `ghes:7/5511`.
+/// So the same name or ID at two hosts is never confused, and every record, message and pool names the
+/// App to act as.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AppName([u8; MAX_APP_NAME]);
+
+impl AppName {
+    /// The first App of a stack. Its name is not written.
+    pub const MAIN: Self = Self([0; MAX_APP_NAME]);
+    const MAIN_TEXT: &str = "main";
+
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(MAX_APP_NAME);
+        match std::str::from_utf8(&self.0[..length]) {
+            Ok(name) if length > 0 => name,
+            _ => Self::MAIN_TEXT,
+        }
+    }
+
+    /// Returns a text of this App with the App's name: `ghes:acme/web`. Of the main App: the text.
+    #[must_use]
+    pub fn qualify(self, text: &str) -> String {
+        match self {
+            Self::MAIN => text.to_owned(),
+            _ => format!("{self}:{text}"),
+        }
+    }
+
+    /// Splits a text into the App and what is written after its name. `None` if the name is invalid.
+    #[must_use]
+    pub fn split(text: &str) -> Option<(Self, &str)> {
+        let Some((app, rest)) = text.split_once(':') else { return Some((Self::MAIN, text)) };
+        let app = app.parse().ok().filter(|app| *app != Self::MAIN)?;
+        Some((app, rest))
+    }
+
+    /// Returns a text without the App's name.
+    #[must_use]
+    pub fn unqualified(text: &str) -> &str {
+        Self::split(text).map_or(text, |(_, rest)| rest)
+    }
+}
+
+impl Default for AppName {
+    fn default() -> Self {
+        Self::MAIN
+    }
+}
+
+impl fmt::Display for AppName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for AppName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for AppName {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        if text == Self::MAIN_TEXT {
+            return Ok(Self::MAIN);
+        }
+        let is_valid = text.len() <= MAX_APP_NAME
+            && text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !is_valid {
+            return Err(InvalidId {
+                text: text.to_owned(),
+                expected: "an App's name (lower-case letters, digits and '-', beginning with a letter; at most 16)",
+            });
+        }
+        let mut name = [0; MAX_APP_NAME];
+        name[..text.len()].copy_from_slice(text.as_bytes());
+        Ok(Self(name))
+    }
+}
+
+impl TryFrom<String> for AppName {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
+    }
+}
+
+impl From<AppName> for String {
+    fn from(app: AppName) -> Self {
+        app.as_str().to_owned()
+    }
+}
+
 text_id!(
-    /// The owner of runner registrations: `org`, `owner/repo` or `enterprises/name`.
+    /// The owner of runner registrations: `org`, `owner/repo` or `enterprises/name`, after the App's
+    /// name if that is not the main App (see [`AppName`]).
     Entity,
-    "an entity (an organization, owner/repository, or enterprises/name)",
+    "an entity (an organization, owner/repository, or enterprises/name; with APP: before it for another App)",
     |text| {
+        let Some((_, text)) = AppName::split(text) else { return false };
         let mut parts = text.split('/');
         let (first, second, rest) = (parts.next(), parts.next(), parts.next());
         first.is_some_and(|part| is_plain(part, 100))
@@ -181,10 +288,22 @@ impl Entity {
         Self(self.0.to_ascii_lowercase().into())
     }
 
+    /// Returns the App that acts for it.
+    #[must_use]
+    pub fn app(&self) -> AppName {
+        AppName::split(&self.0).map_or(AppName::MAIN, |(app, _)| app)
+    }
+
+    /// Returns its name at GitHub: the text without the App.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        AppName::unqualified(&self.0)
+    }
+
     /// Returns the kind of owner, from the form of the text.
     #[must_use]
     pub fn kind(&self) -> EntityKind {
-        match self.0.split_once('/') {
+        match self.name().split_once('/') {
             Some(("enterprises", _)) => EntityKind::Enterprise,
             Some(_) => EntityKind::Repository,
             None => EntityKind::Organization,
@@ -193,11 +312,13 @@ impl Entity {
 
     /// Returns whether runners registered here can be given a job of this repository (`owner/repo`,
     /// case-insensitive). Muster does not know an enterprise's organizations, so an enterprise
-    /// covers every repository.
+    /// covers every repository of its App.
     #[must_use]
     pub fn covers(&self, repository: &str) -> bool {
         match self.kind() {
-            EntityKind::Enterprise => true,
+            EntityKind::Enterprise => {
+                AppName::split(repository).is_some_and(|(app, _)| app == self.app())
+            }
             EntityKind::Repository => self.0.eq_ignore_ascii_case(repository),
             EntityKind::Organization => repository
                 .split_once('/')
@@ -222,13 +343,16 @@ impl fmt::Display for RunnerId {
 #[serde(transparent)]
 pub struct InstallationId(pub u64);
 
-/// The key of a workflow job: the repository's ID and the job's ID. A re-run has a new job ID.
+/// The key of a workflow job: the App, the repository's ID and the job's ID. A re-run has a new job
+/// ID.
 ///
-/// Written as `<repository>/<job>`. The key contains the repository's ID because a name can later
-/// belong to a different repository.
+/// Written as `<repository>/<job>`, after the App's name if that is not the main App. The key contains
+/// the repository's ID because a name can later belong to a different repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobKey {
+    /// The App that reported the job: two hosts may give out the same IDs.
+    pub app: AppName,
     /// GitHub's ID of the repository.
     pub repository: u64,
     /// GitHub's ID of the job.
@@ -237,6 +361,9 @@ pub struct JobKey {
 
 impl fmt::Display for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.app != AppName::MAIN {
+            write!(f, "{}:", self.app)?;
+        }
         write!(f, "{}/{}", self.repository, self.job)
     }
 }
@@ -245,9 +372,10 @@ impl FromStr for JobKey {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        text.split_once('/')
-            .and_then(|(repository, job)| {
-                Some(Self { repository: repository.parse().ok()?, job: job.parse().ok()? })
+        AppName::split(text)
+            .and_then(|(app, ids)| {
+                let (repository, job) = ids.split_once('/')?;
+                Some(Self { app, repository: repository.parse().ok()?, job: job.parse().ok()? })
             })
             .ok_or_else(|| InvalidId {
                 text: text.to_owned(),
@@ -304,6 +432,50 @@ mod tests {
         let instance: InstanceName = "default-abc-0".parse().expect("valid");
         assert_eq!(instance_of_runner(&runner_name(&instance, 12)), Some(instance));
         assert_eq!(instance_of_runner("somebody-elses"), None);
+    }
+
+    /// What belongs to another App keeps its name in every text, and is never that of the main App.
+    #[test]
+    fn each_text_names_its_app() {
+        let entity = |text: &str| text.parse::<Entity>();
+        for (text, app, name, kind) in [
+            ("acme", "main", "acme", EntityKind::Organization),
+            ("ghes:acme", "ghes", "acme", EntityKind::Organization),
+            ("a-1:acme/web", "a-1", "acme/web", EntityKind::Repository),
+            ("ghes:enterprises/big", "ghes", "enterprises/big", EntityKind::Enterprise),
+        ] {
+            let read = entity(text).expect(text);
+            assert_eq!((read.app().as_str(), read.name(), read.kind()), (app, name, kind));
+            assert_eq!(read.app().qualify(name), text);
+        }
+        for bad in [
+            "main:acme",
+            ":acme",
+            "GHES:acme",
+            "1a:acme",
+            "a:b:acme",
+            "a-name-that-is-long:acme",
+            "a:",
+        ] {
+            assert!(entity(bad).is_err(), "{bad}");
+        }
+        for (text, app) in [("7/5511", "main"), ("ghes:7/5511", "ghes")] {
+            let key: JobKey = text.parse().expect(text);
+            assert_eq!((key.app.as_str(), key.to_string().as_str()), (app, text));
+        }
+        assert!("main:7/5511".parse::<JobKey>().is_err());
+        let covers =
+            |entity: &str, repository| entity.parse::<Entity>().expect("valid").covers(repository);
+        for (own, other) in [
+            ("acme", "ghes:acme/web"),
+            ("ghes:acme", "acme/web"),
+            ("enterprises/big", "ghes:acme/web"),
+        ] {
+            assert!(!covers(own, other), "{own} {other}");
+        }
+        assert!(
+            covers("ghes:acme", "ghes:Acme/web") && covers("ghes:enterprises/big", "ghes:acme/web")
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Redelivery of failed webhook deliveries: how far GitHub's list was read, and which attempts to
-//! redeliver. One record for the whole stack.
+//! redeliver. One record for each App.
 //!
 //! GitHub lists attempts in pages, newest first. A round reads the list once, from the newest
 //! attempt back to the start of the last round, over as many sweeps as necessary. It redelivers
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
 use crate::backoff;
+use crate::ids::AppName;
 use crate::time::{Seconds, Time};
 
 /// Interval between the starts of two rounds: every fifth sweep, also if it begins some seconds early.
@@ -114,6 +115,9 @@ struct RedeliveredAttempt {
 pub struct Redeliveries {
     /// The record's schema version.
     pub schema: u16,
+    /// The App whose deliveries these are.
+    #[serde(default)]
+    pub app: AppName,
     /// Attempts that began before this time are handled. GitHub's clock.
     floor: Time,
     /// When to read the list next.
@@ -147,11 +151,12 @@ impl Failing {
 }
 
 impl Redeliveries {
-    /// Creates the first record of a stack.
+    /// Creates the first record of an App.
     #[must_use]
-    pub fn new(now: Time) -> Self {
+    pub fn new(app: AppName, now: Time) -> Self {
         Self {
             schema: SCHEMA,
+            app,
             floor: now - FIRST,
             due_at: now,
             busy_until: None,
@@ -163,11 +168,11 @@ impl Redeliveries {
         }
     }
 
-    /// The record of a stack whose record cannot be read: everything that GitHub keeps is read once
+    /// The record of an App whose record cannot be read: everything that GitHub keeps is read once
     /// more. An event whose newest attempt arrived is not redelivered.
     #[must_use]
-    pub fn renewed(now: Time) -> Self {
-        Self { floor: now - KEPT, ..Self::new(now) }
+    pub fn renewed(app: AppName, now: Time) -> Self {
+        Self { floor: now - KEPT, ..Self::new(app, now) }
     }
 
     /// Returns whether a sweep should read the list now. Ignores recorded times too far in the

@@ -8,7 +8,7 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 use crate::absence::Absence;
 use crate::ec2::{ErrorClass, LaunchError, StateReason};
-use crate::ids::{JobKey, RunnerId};
+use crate::ids::{AppName, JobKey, RunnerId};
 pub(crate) use crate::instance::tests::{T0, at, machine, slot};
 use crate::instance::{DeleteOrder, DeleteReason, Instance, ReportError, Start, StartReport};
 use crate::job::labels::{LabelRows, Labels};
@@ -22,7 +22,7 @@ use crate::timings::Timings;
 /// The registration of every configured fixture.
 pub(crate) const RUNNER: RunnerId = RunnerId(900);
 /// The job that every fixture claims: `slot(1)` is launched for it.
-pub(crate) const CLAIMED: JobKey = JobKey { repository: 1, job: 1 };
+pub(crate) const CLAIMED: JobKey = JobKey { app: AppName::MAIN, repository: 1, job: 1 };
 /// The maximum lifetime in the fixtures' pool.
 pub(crate) const LIFETIME: u32 = 43_200;
 
@@ -246,7 +246,7 @@ pub(crate) fn pool() -> Pool {
 /// Creates a queued job of `acme/web`, matched to the pool, queued `n` seconds after [`T0`].
 pub(crate) fn job(n: u32) -> Job {
     let said = JobEvent {
-        key: JobKey { repository: 1, job: u64::from(n) },
+        key: JobKey { app: AppName::MAIN, repository: 1, job: u64::from(n) },
         status: JobStatus::Queued,
         repository: "acme/web".into(),
         private: true,

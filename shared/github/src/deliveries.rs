@@ -4,6 +4,7 @@
 //! endpoints for GitHub App webhooks" in GitHub's documentation.
 
 use http::{Method, StatusCode};
+use muster_domain::ids::AppName;
 use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::Time;
@@ -61,6 +62,7 @@ impl DeliveryAttempt {
 impl<K: AppKey> App<K> {
     pub(crate) async fn attempts(
         &self,
+        app: AppName,
         cursor: Option<&str>,
     ) -> Result<Option<DeliveryPage>, ProviderError> {
         let from = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
@@ -70,7 +72,7 @@ impl<K: AppKey> App<K> {
             path: format!("/app/hook/deliveries?per_page={PAGE_SIZE}{from}"),
             body: None,
         };
-        let answer = self.call_as_app(&call).await?;
+        let answer = self.call_as_app(app, &call).await?;
         match answer.status {
             StatusCode::OK => {}
             // GitHub does not document its response to an expired cursor.
@@ -90,14 +92,18 @@ impl<K: AppKey> App<K> {
         Ok(Some(DeliveryPage { deliveries, newest, oldest, next }))
     }
 
-    pub(crate) async fn attempt_again(&self, delivery: u64) -> Result<bool, ProviderError> {
+    pub(crate) async fn attempt_again(
+        &self,
+        app: AppName,
+        delivery: u64,
+    ) -> Result<bool, ProviderError> {
         let call = ApiRequest {
             operation: "redeliver",
             method: Method::POST,
             path: format!("/app/hook/deliveries/{delivery}/attempts"),
             body: None,
         };
-        let answer = self.call_as_app(&call).await?;
+        let answer = self.call_as_app(app, &call).await?;
         match answer.status {
             status if status.is_success() => Ok(true),
             StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => Ok(false),

@@ -11,7 +11,7 @@ use muster_domain::app::{
     AppProblem, AppSettings, BAD_KEY, Hook, HookAnswer, Installation as Installed, NO_KEY,
     Repositories,
 };
-use muster_domain::ids::{Entity, EntityKind, InstallationId};
+use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::pool_file::{EntityId, RunnerGroup};
 use muster_domain::provider::ProviderError;
@@ -181,23 +181,27 @@ impl ListedInstallation {
     /// Returns the organization or enterprise, if it has this ID.
     fn entity(&self, id: EntityId) -> Option<Entity> {
         let account = self.account.as_ref().filter(|account| account.id == id.number)?;
-        match (id.kind, self.target_type.as_str()) {
-            (EntityKind::Organization, "Organization") => account.login.as_ref()?.parse().ok(),
+        let name = match (id.kind, self.target_type.as_str()) {
+            (EntityKind::Organization, "Organization") => account.login.clone()?,
             (EntityKind::Enterprise, "Enterprise") => {
-                format!("enterprises/{}", account.slug.as_ref()?).parse().ok()
+                format!("enterprises/{}", account.slug.as_ref()?)
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        id.app.qualify(&name).parse().ok()
     }
 }
 
 impl<K: AppKey> App<K> {
-    /// Returns the App's installations.
-    async fn all_installations(&self) -> Result<Vec<ListedInstallation>, ProviderError> {
+    /// Returns an App's installations.
+    async fn all_installations(
+        &self,
+        app: AppName,
+    ) -> Result<Vec<ListedInstallation>, ProviderError> {
         self.all(
             "list-installations",
             "/app/installations",
-            async |call| self.call_as_app(call).await,
+            async |call| self.call_as_app(app, call).await,
             ApiResponse::read,
         )
         .await
@@ -209,30 +213,36 @@ impl<K: AppKey> App<K> {
     /// repositories where the App is not installed.
     /// Source:
     /// docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
-    async fn repository(&self, number: u64, of: u64) -> Result<Option<Entity>, ProviderError> {
+    async fn repository(
+        &self,
+        app: AppName,
+        number: u64,
+        of: u64,
+    ) -> Result<Option<Entity>, ProviderError> {
         let installation = InstallationId(of);
         let all = self
             .all(
                 "list-repositories",
                 "/installation/repositories",
                 async |call| {
-                    self.call_with(call, async || self.token_to_list(installation).await).await
+                    self.call_with(call, async || self.token_to_list(app, installation).await).await
                 },
                 |answer| Ok(answer.read::<InstallationRepositories>()?.repositories),
             )
             .await?;
         let found = all.into_iter().find(|repository| repository.id == number);
-        Ok(found.and_then(|repository| repository.full_name.parse().ok()))
+        Ok(found.and_then(|repository| app.qualify(&repository.full_name).parse().ok()))
     }
 
     /// Returns a page of the repositories of one installation. Skips an installation that does not
     /// answer, or that was suspended or removed. Makes two calls.
     pub(crate) async fn repository_page(
         &self,
+        app: AppName,
         place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
         let first = place.map_or(0, |place| place.installation.0);
-        let mut installations = self.all_installations().await?;
+        let mut installations = self.all_installations(app).await?;
         installations.retain(|one| one.suspended_at.is_none() && one.id >= first);
         installations.sort_by_key(|one| one.id);
         let mut ids = installations.into_iter().map(|one| InstallationId(one.id));
@@ -244,7 +254,7 @@ impl<K: AppKey> App<K> {
             next: after,
             ..RepositoryPage::default()
         };
-        match self.repositories_of(installation, page).await {
+        match self.repositories_of(app, installation, page).await {
             Ok((repositories, more)) => {
                 found.repositories = repositories;
                 if more {
@@ -259,6 +269,7 @@ impl<K: AppKey> App<K> {
     /// Returns a page of an installation's repositories, and whether a next page exists.
     async fn repositories_of(
         &self,
+        app: AppName,
         installation: InstallationId,
         page: u32,
     ) -> Result<(Vec<Entity>, bool), ProviderError> {
@@ -268,13 +279,16 @@ impl<K: AppKey> App<K> {
             path: format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}"),
             body: None,
         };
-        let token = async || self.token_to_list(installation).await;
+        let token = async || self.token_to_list(app, installation).await;
         let answer = self.call_with(&call, token).await?;
         if answer.status != StatusCode::OK {
             return Err(answer.trouble());
         }
         let list: InstallationRepositories = answer.read()?;
-        let named = list.repositories.into_iter().filter_map(|one| one.full_name.parse().ok());
+        let named = list
+            .repositories
+            .into_iter()
+            .filter_map(|one| app.qualify(&one.full_name).parse().ok());
         Ok((named.collect(), answer.next_page().is_some()))
     }
 
@@ -308,34 +322,34 @@ impl<K: AppKey> App<K> {
 
 impl<K: AppKey> Directory for App<K> {
     async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError> {
-        let mut installations = self.all_installations().await?;
+        let mut installations = self.all_installations(id.app).await?;
         installations.retain(|one| one.suspended_at.is_none());
         if id.kind != EntityKind::Repository {
             return Ok(installations.iter().find_map(|one| one.entity(id)));
         }
         for installation in installations {
-            if let Some(entity) = self.repository(id.number, installation.id).await? {
+            if let Some(entity) = self.repository(id.app, id.number, installation.id).await? {
                 return Ok(Some(entity));
             }
         }
         Ok(None)
     }
 
-    async fn app(&self) -> Result<AppSettings, AppProblem> {
+    async fn app(&self, app: AppName) -> Result<AppSettings, AppProblem> {
         let (operation, path) = ("get-app", "/app".to_owned());
         let call = ApiRequest { operation, method: Method::GET, path, body: None };
-        let (app, answer) = self.call_as_named_app(&call).await.map_err(no_app)?;
-        settings(app, &answer)
+        let (id, answer) = self.call_as_named_app(app, &call).await.map_err(no_app)?;
+        settings(id, &answer)
     }
 
-    async fn installations(&self) -> Result<Vec<Installed>, ProviderError> {
-        Ok(self.all_installations().await?.into_iter().map(Installed::from).collect())
+    async fn installations(&self, app: AppName) -> Result<Vec<Installed>, ProviderError> {
+        Ok(self.all_installations(app).await?.into_iter().map(Installed::from).collect())
     }
 
-    async fn hook(&self) -> Result<Hook, ProviderError> {
+    async fn hook(&self, app: AppName) -> Result<Hook, ProviderError> {
         let (operation, path) = ("get-hook", "/app/hook/config".to_owned());
         let call = ApiRequest { operation, method: Method::GET, path, body: None };
-        let answer = self.call_as_app(&call).await?;
+        let answer = self.call_as_app(app, &call).await?;
         let config: HookConfig = match answer.status {
             StatusCode::OK => answer.read()?,
             // The App has no webhook.
@@ -349,14 +363,14 @@ impl<K: AppKey> Directory for App<K> {
         })
     }
 
-    async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError> {
+    async fn hook_answers(&self, app: AppName) -> Result<Vec<HookAnswer>, ProviderError> {
         let call = ApiRequest {
             operation: "list-deliveries",
             method: Method::GET,
             path: format!("/app/hook/deliveries?per_page={LAST_DELIVERIES}"),
             body: None,
         };
-        let answer = self.call_as_app(&call).await?;
+        let answer = self.call_as_app(app, &call).await?;
         if answer.status != StatusCode::OK {
             return Err(answer.trouble());
         }
@@ -369,9 +383,9 @@ impl<K: AppKey> Directory for App<K> {
         Ok(all.into_iter().map(read).collect())
     }
 
-    async fn repositories(&self) -> Result<SeenRepositories, ProviderError> {
+    async fn repositories(&self, app: AppName) -> Result<SeenRepositories, ProviderError> {
         let mut seen = SeenRepositories::default();
-        let mut installations = self.all_installations().await?;
+        let mut installations = self.all_installations(app).await?;
         installations.retain(|one| one.suspended_at.is_none());
         for installation in installations {
             let call = ApiRequest {
@@ -381,7 +395,7 @@ impl<K: AppKey> Directory for App<K> {
                 body: None,
             };
             let installation = InstallationId(installation.id);
-            let token = async || self.token_to_list(installation).await;
+            let token = async || self.token_to_list(app, installation).await;
             let answer = self.call_with(&call, token).await?;
             if answer.status != StatusCode::OK {
                 return Err(answer.trouble());
@@ -389,7 +403,8 @@ impl<K: AppKey> Directory for App<K> {
             let list: InstallationRepositories = answer.read()?;
             seen.more |= list.total_count > list.repositories.len();
             let named = list.repositories.into_iter().filter_map(|one| {
-                Some(SeenRepository { name: one.full_name.parse().ok()?, is_private: one.private })
+                let name = app.qualify(&one.full_name).parse().ok()?;
+                Some(SeenRepository { name, is_private: one.private })
             });
             seen.all.extend(named);
         }

@@ -2,6 +2,7 @@
 
 use muster_control::ports::AppCredentials;
 use muster_domain::app::KeyProblem;
+use muster_domain::ids::AppName;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value, json};
 
@@ -10,6 +11,8 @@ use crate::jwt;
 
 /// The URL of GitHub's API, unless the secret has a different one.
 const API: &str = "https://api.github.com";
+/// The field of the Apps besides the main one.
+const OTHERS: &str = "other_apps";
 
 /// The App's identity from its secret. ID, URL and key are stored together, so that they are
 /// consistent.
@@ -21,12 +24,13 @@ pub struct AppIdentity {
 }
 
 impl AppIdentity {
-    /// Parses the value of the secret: a JSON object with `app_id` (the App's ID or client ID),
-    /// `private_key` (PEM) and, for GitHub Enterprise Server, `api_url`. Other fields are ignored.
+    /// Parses the value of the secret: a JSON object with the main App's `app_id` (the App's ID or
+    /// client ID), `private_key` (PEM) and, for GitHub Enterprise Server, `api_url`, and with such an
+    /// object for each other App, by its name, in `other_apps`. Other fields are ignored.
     ///
     /// # Errors
     /// The problem with its value.
-    pub fn read(secret: &str) -> Result<Self, KeyProblem> {
+    pub fn read(secret: &str, app: AppName) -> Result<Self, KeyProblem> {
         let secret = secret.trim();
         if secret.is_empty() {
             return Err(KeyProblem::Unset);
@@ -34,8 +38,9 @@ impl AppIdentity {
         if secret.starts_with("-----BEGIN") {
             return Err(KeyProblem::BarePem);
         }
-        let fields: Map<String, Value> =
+        let all: Map<String, Value> =
             serde_json::from_str(secret).map_err(|_| KeyProblem::NotJson)?;
+        let fields = fields_of(&all, app).ok_or(KeyProblem::Unset)?;
         // The template writes this placeholder, which distinguishes an unset secret from a missing
         // permission.
         if fields.contains_key("placeholder") {
@@ -64,14 +69,43 @@ impl AppIdentity {
     /// # Errors
     /// The problem with their values.
     pub(crate) fn of(app: &AppCredentials) -> Result<Self, KeyProblem> {
-        Self::read(Self::secret(app).expose_secret())
+        Self::read(&Self::fields(app).to_string(), AppName::MAIN)
     }
 
-    /// Returns the value of the secret, in the format of [`Self::read`].
-    pub(crate) fn secret(app: &AppCredentials) -> SecretString {
+    /// Returns the value of the secret with an App's credentials, or without them, in the format of
+    /// [`Self::read`]. The other Apps' stay as they are. A value that is not JSON is replaced.
+    pub(crate) fn secret(
+        before: &SecretString,
+        app: AppName,
+        credentials: Option<&AppCredentials>,
+    ) -> SecretString {
+        let mut all: Map<String, Value> =
+            serde_json::from_str(before.expose_secret()).unwrap_or_default();
+        let mut others = match all.remove(OTHERS) {
+            Some(Value::Object(others)) => others,
+            _ => Map::new(),
+        };
+        let fields = credentials.map(Self::fields);
+        if app == AppName::MAIN {
+            all = match fields {
+                Some(Value::Object(fields)) => fields,
+                _ => Map::new(),
+            };
+        } else if let Some(fields) = fields {
+            others.insert(app.to_string(), fields);
+        } else {
+            others.remove(app.as_str());
+        }
+        if !others.is_empty() {
+            all.insert(OTHERS.to_owned(), others.into());
+        }
+        Value::Object(all).to_string().into()
+    }
+
+    fn fields(app: &AppCredentials) -> Value {
         let AppCredentials { app_id, client_id, slug, html_url, api_url, private_key, made_by } =
             app;
-        let fields = json!({
+        json!({
             "app_id": app_id,
             "client_id": client_id,
             "slug": slug,
@@ -79,13 +113,20 @@ impl AppIdentity {
             "api_url": api_url,
             "private_key": private_key.expose(),
             "made_by": made_by,
-        });
-        fields.to_string().into()
+        })
     }
 
     /// Returns the hash of the code that created the App, if the secret has one.
-    pub(crate) fn made_by(secret: &SecretString) -> Option<String> {
-        let fields: Map<String, Value> = serde_json::from_str(secret.expose_secret()).ok()?;
-        fields.get("made_by")?.as_str().map(str::to_owned)
+    pub(crate) fn made_by(secret: &SecretString, app: AppName) -> Option<String> {
+        let all: Map<String, Value> = serde_json::from_str(secret.expose_secret()).ok()?;
+        fields_of(&all, app)?.get("made_by")?.as_str().map(str::to_owned)
+    }
+}
+
+/// Returns the fields of an App, if the secret has any.
+fn fields_of(all: &Map<String, Value>, app: AppName) -> Option<&Map<String, Value>> {
+    match app {
+        AppName::MAIN => Some(all),
+        _ => all.get(OTHERS)?.get(app.as_str())?.as_object(),
     }
 }

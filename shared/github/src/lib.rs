@@ -35,7 +35,7 @@ use muster_control::ports::{
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{KeyProblem, secret_name};
 use muster_domain::causes::Cause;
-use muster_domain::ids::{Entity, InstallationId, RunnerId};
+use muster_domain::ids::{AppName, Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::job::JobStatus;
 use muster_domain::observation::{Deregistration, RunnerSeen};
@@ -63,20 +63,22 @@ const PAGE_SIZE: usize = 100;
 /// read a secret.
 #[expect(async_fn_in_trait, reason = "functions run on one thread")]
 pub trait AppKey {
-    /// Returns the App's ID, key and API. `fresh`: GitHub rejected a signature with the last
+    /// Returns an App's ID, key and API. `fresh`: GitHub rejected a signature with the last
     /// identity, so a cached copy may be outdated.
     ///
     /// # Errors
     /// If there is none.
-    async fn identity(&self, fresh: bool) -> Result<AppIdentity, AppKeyError>;
+    async fn identity(&self, app: AppName, fresh: bool) -> Result<AppIdentity, AppKeyError>;
 }
 
 /// Why there is no identity. Contains no secrets, because it is logged and recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppKeyError {
     /// The secret is unset or invalid: only an operator can fix it.
-    #[error("{}", problem.sentence(secret))]
+    #[error("{}", problem.sentence(secret, *app))]
     Unfit {
+        /// The App.
+        app: AppName,
         /// The problem.
         problem: KeyProblem,
         /// The name of the secret.
@@ -90,14 +92,14 @@ pub enum AppKeyError {
 impl AppKeyError {
     /// Creates the error for an invalid secret with this name or ARN.
     #[must_use]
-    pub fn unfit(problem: KeyProblem, secret: &str) -> Self {
-        Self::Unfit { problem, secret: secret_name(secret).to_owned() }
+    pub fn unfit(app: AppName, problem: KeyProblem, secret: &str) -> Self {
+        Self::Unfit { app, problem, secret: secret_name(secret).to_owned() }
     }
 }
 
-/// A constant identity.
+/// A constant identity, of each App.
 impl AppKey for AppIdentity {
-    async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
+    async fn identity(&self, _app: AppName, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
         Ok(self.clone())
     }
 }
@@ -133,7 +135,8 @@ pub struct SetupError {
     cause: Option<Cause>,
 }
 
-/// A client that acts as a GitHub App. Use one per function: it caches connections and tokens.
+/// A client that acts as the stack's GitHub Apps. Use one per function: it caches connections and
+/// tokens. An App's entities, tokens and limits are separate from another's.
 pub struct App<K> {
     clock: fn() -> Time,
     key: K,
@@ -417,9 +420,10 @@ impl<K: AppKey> Github for App<K> {
 
     async fn repositories_from(
         &self,
+        app: AppName,
         place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
-        self.repository_page(place).await
+        self.repository_page(app, place).await
     }
 
     async fn deregister(
@@ -444,12 +448,13 @@ impl<K: AppKey> Github for App<K> {
 
     async fn deliveries(
         &self,
+        app: AppName,
         cursor: Option<&str>,
     ) -> Result<Option<DeliveryPage>, ProviderError> {
-        self.attempts(cursor).await
+        self.attempts(app, cursor).await
     }
 
-    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {
-        self.attempt_again(delivery).await
+    async fn redeliver(&self, app: AppName, delivery: u64) -> Result<bool, ProviderError> {
+        self.attempt_again(app, delivery).await
     }
 }

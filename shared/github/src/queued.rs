@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
 use muster_control::ports::{QueuedJobs, Reach};
-use muster_domain::ids::{Entity, InstallationId, JobKey};
+use muster_domain::ids::{AppName, Entity, InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::provider::ProviderError;
@@ -129,7 +129,7 @@ impl<K: AppKey> App<K> {
                 passed += listed.jobs.len();
                 let is_last = listed.jobs.is_empty() || passed >= listed.total_count;
                 let queued = listed.jobs.into_iter().filter(QueuedJob::is_queued);
-                found.jobs.extend(queued.map(|job| job.event(of, installation)));
+                found.jobs.extend(queued.map(|job| job.event(repository.app(), of, installation)));
                 if is_last {
                     break;
                 }
@@ -164,15 +164,20 @@ impl QueuedJob {
         self.status == "queued" && (1..=MAX_LABELS).contains(&labels)
     }
 
-    fn event(self, of: &RunRepository, installation: Option<InstallationId>) -> JobEvent {
+    fn event(
+        self,
+        app: AppName,
+        of: &RunRepository,
+        installation: Option<InstallationId>,
+    ) -> JobEvent {
         let kept = |text: String| text.chars().take(MAX_NAME).collect::<String>();
         let shown = |text: Option<String>| {
             text.filter(|text| !text.is_empty()).map(|text| kept(text).into())
         };
         JobEvent {
-            key: JobKey { repository: of.id, job: self.id },
+            key: JobKey { app, repository: of.id, job: self.id },
             status: JobStatus::Queued,
-            repository: of.full_name.as_str().into(),
+            repository: app.qualify(&of.full_name).into(),
             private: of.private,
             user_owned: of.owner.kind == "User",
             installation,

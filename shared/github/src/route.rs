@@ -61,14 +61,15 @@ pub(crate) fn installation(entity: &Entity) -> String {
     format!("{}/installation", root(entity))
 }
 
-/// Returns the root path of an entity. An entity's text consists of letters, digits, `.`, `_` and
+/// Returns the root path of an entity. An entity's name consists of letters, digits, `.`, `_` and
 /// `-` with at most one slash, so it needs no encoding. The segments `.` and `..` could still
 /// change a path's meaning, but GitHub has no such names, and http clients do not resolve them.
 fn root(entity: &Entity) -> String {
+    let name = entity.name();
     match entity.kind() {
-        EntityKind::Repository => format!("/repos/{entity}"),
-        EntityKind::Organization => format!("/orgs/{entity}"),
+        EntityKind::Repository => format!("/repos/{name}"),
+        EntityKind::Organization => format!("/orgs/{name}"),
         // The text already starts with `enterprises/`.
-        EntityKind::Enterprise => format!("/{entity}"),
+        EntityKind::Enterprise => format!("/{name}"),
     }
 }

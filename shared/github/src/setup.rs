@@ -13,6 +13,7 @@ use muster_control::ports::{
 };
 use muster_domain::app::{AppProblem, AppSettings, check_code, code_mark};
 use muster_domain::hidden::Hidden;
+use muster_domain::ids::AppName;
 use muster_domain::provider::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use secrecy::SecretString;
@@ -26,22 +27,23 @@ use crate::{App, AppIdentity, AppKey, jwt};
 /// Access to the secrets, for the function that can write them.
 #[expect(async_fn_in_trait, reason = "functions run on one thread")]
 pub trait AppStore: AppKey {
-    /// Reads the App's secret, unparsed; empty if there is none.
+    /// Reads the Apps' secret, unparsed; empty if there is none.
     ///
     /// # Errors
     /// If it cannot be read.
     async fn app_secret(&self) -> Result<SecretString, Unavailable>;
-    /// Writes the App's secret.
+    /// Writes the Apps' secret.
     ///
     /// # Errors
     /// If it may not have been written.
     async fn put_app_secret(&self, secret: SecretString) -> Result<(), Unavailable>;
-    /// Reads the secret that GitHub signs with.
+    /// Reads the secret that GitHub signs an App's events with.
     ///
     /// # Errors
     /// If it cannot be read.
-    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable>;
-    /// Writes the secret that GitHub signs with.
+    async fn signing_secret(&self, app: AppName) -> Result<SigningSecret, Unavailable>;
+    /// Writes the secret that GitHub signs the main App's events with. Those of the others depend on
+    /// it.
     ///
     /// # Errors
     /// If it may not have been written.
@@ -83,8 +85,8 @@ struct NewAppOwner {
 }
 
 impl<K: AppStore> AppSetup for App<K> {
-    async fn made_by(&self) -> Result<Option<String>, Unavailable> {
-        Ok(AppIdentity::made_by(&self.key.app_secret().await?))
+    async fn made_by(&self, app: AppName) -> Result<Option<String>, Unavailable> {
+        Ok(AppIdentity::made_by(&self.key.app_secret().await?, app))
     }
 
     async fn convert(&self, api_url: &str, code: &Hidden) -> Result<MadeApp, ConversionError> {
@@ -143,12 +145,17 @@ impl<K: AppStore> AppSetup for App<K> {
         settings(identity.app_id, &answer).map_err(IdentityError::App)
     }
 
-    async fn keep(&self, app: &AppCredentials) -> Result<(), Unavailable> {
-        self.key.put_app_secret(AppIdentity::secret(app)).await
+    async fn keep(
+        &self,
+        app: AppName,
+        credentials: Option<&AppCredentials>,
+    ) -> Result<(), Unavailable> {
+        let before = self.key.app_secret().await?;
+        self.key.put_app_secret(AppIdentity::secret(&before, app, credentials)).await
     }
 
-    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
-        self.key.signing_secret().await
+    async fn signing_secret(&self, app: AppName) -> Result<SigningSecret, Unavailable> {
+        self.key.signing_secret(app).await
     }
 
     async fn renew_signing_secret(&self) -> Result<(), Unavailable> {
@@ -162,14 +169,14 @@ impl<K: AppStore> AppSetup for App<K> {
         self.key.put_signing_secret(secret.into()).await
     }
 
-    async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError> {
+    async fn hook_attempts(&self, app: AppName) -> Result<Vec<HookAttempt>, ProviderError> {
         let call = ApiRequest {
             operation: "list-deliveries",
             method: Method::GET,
             path: format!("/app/hook/deliveries?per_page={LAST_DELIVERIES}"),
             body: None,
         };
-        let answer = self.call_as_app(&call).await?;
+        let answer = self.call_as_app(app, &call).await?;
         if answer.status != StatusCode::OK {
             return Err(answer.trouble());
         }
@@ -188,14 +195,19 @@ impl<K: AppStore> AppSetup for App<K> {
         tokio::time::sleep(Duration::from_secs(length.0.into())).await;
     }
 
-    async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError> {
+    async fn set_hook(
+        &self,
+        app: AppName,
+        url: &str,
+        secret: Option<&Hidden>,
+    ) -> Result<(), HookError> {
         let mut body = json!({ "url": url, "content_type": "json", "insecure_ssl": "0" });
         if let Some(secret) = secret {
             body["secret"] = json!(secret.expose());
         }
         let (operation, path) = ("set-hook", "/app/hook/config".to_owned());
         let call = ApiRequest { operation, method: Method::PATCH, path, body: Some(body) };
-        let answer = self.call_as_app(&call).await.map_err(HookError::ProviderError)?;
+        let answer = self.call_as_app(app, &call).await.map_err(HookError::ProviderError)?;
         match answer.status {
             StatusCode::OK => Ok(()),
             _ => Err(match answer.refusal() {

@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use muster_control::ports::Registrar;
 use muster_domain::app::{BAD_KEY, KeyProblem, NO_KEY, NOT_INSTALLED};
 use muster_domain::causes::with_causes;
-use muster_domain::ids::{Entity, EntityKind, InstallationId};
+use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId};
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 use secrecy::SecretString;
@@ -36,9 +36,10 @@ pub(crate) struct Token {
     serial: u64,
 }
 
-/// The key of a cached token: an installation and the permissions there.
+/// The key of a cached token: an App's installation and the permissions there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct TokenScope {
+    app: AppName,
     installation: InstallationId,
     rights: TokenPermissions,
 }
@@ -145,7 +146,8 @@ impl<K: AppKey> App<K> {
         installation: Option<InstallationId>,
         rights: TokenPermissions,
     ) -> Result<Token, ProviderError> {
-        let scope = |installation| TokenScope { installation, rights };
+        let app = entity.app();
+        let scope = |installation| TokenScope { app, installation, rights };
         // An installation that was looked up is newer than the recorded one.
         let known = self.tokens.found(entity).or(installation);
         let installation = match known {
@@ -164,9 +166,11 @@ impl<K: AppKey> App<K> {
     /// Returns a token that can only list the repositories of an installation.
     pub(crate) async fn token_to_list(
         &self,
+        app: AppName,
         installation: InstallationId,
     ) -> Result<Token, ProviderError> {
-        Ok(self.shared(TokenScope { installation, rights: TokenPermissions::Repositories }).await?)
+        let rights = TokenPermissions::Repositories;
+        Ok(self.shared(TokenScope { app, installation, rights }).await?)
     }
 
     /// Drops a token that GitHub rejected, unless a concurrent call has already replaced it.
@@ -227,11 +231,11 @@ impl<K: AppKey> App<K> {
             body: permissions(scope.rights),
         };
         let (mut identity, mut answer) =
-            self.as_app(&call, false).await.map_err(TokenError::ProviderError)?;
+            self.as_app(scope.app, &call, false).await.map_err(TokenError::ProviderError)?;
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED) {
             let fresh = answer.status == StatusCode::UNAUTHORIZED;
             (identity, answer) =
-                self.as_app(&call, fresh).await.map_err(TokenError::ProviderError)?;
+                self.as_app(scope.app, &call, fresh).await.map_err(TokenError::ProviderError)?;
         }
         match answer.status {
             status if status.is_success() => {
@@ -260,7 +264,7 @@ impl<K: AppKey> App<K> {
             path: route::installation(entity),
             body: None,
         };
-        let answer = self.call_as_app(&call).await?;
+        let answer = self.call_as_app(entity.app(), &call).await?;
         match answer.status {
             StatusCode::OK => {
                 let installation = InstallationId(answer.read::<FoundInstallation>()?.id);
@@ -279,36 +283,39 @@ impl<K: AppKey> App<K> {
         }
     }
 
-    /// Makes a call as the App itself, and repeats it with a freshly read key if GitHub rejects the
+    /// Makes a call as an App itself, and repeats it with a freshly read key if GitHub rejects the
     /// cached one.
     pub(crate) async fn call_as_app(
         &self,
+        app: AppName,
         call: &ApiRequest,
     ) -> Result<ApiResponse, ProviderError> {
-        Ok(self.call_as_named_app(call).await?.1)
+        Ok(self.call_as_named_app(app, call).await?.1)
     }
 
     /// Makes a call like [`Self::call_as_app`], and also returns the App's ID or client ID.
     pub(crate) async fn call_as_named_app(
         &self,
+        app: AppName,
         call: &ApiRequest,
     ) -> Result<(String, ApiResponse), ProviderError> {
-        let (mut identity, mut answer) = self.as_app(call, false).await?;
+        let (mut identity, mut answer) = self.as_app(app, call, false).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
-            (identity, answer) = self.as_app(call, true).await?;
+            (identity, answer) = self.as_app(app, call, true).await?;
         }
         Ok((identity.app_id, answer))
     }
 
-    /// Makes a call as the App itself, with a new JWT. Also returns the identity that was used,
+    /// Makes a call as an App itself, with a new JWT. Also returns the identity that was used,
     /// since the stored one can be replaced at any time.
     async fn as_app(
         &self,
+        app: AppName,
         call: &ApiRequest,
         fresh_key: bool,
     ) -> Result<(AppIdentity, ApiResponse), ProviderError> {
         let now = (self.clock)();
-        let identity = self.key.identity(fresh_key).await.map_err(|missing| {
+        let identity = self.key.identity(app, fresh_key).await.map_err(|missing| {
             let code = match missing {
                 AppKeyError::Unfit { problem: KeyProblem::Unset, .. }
                 | AppKeyError::Unavailable(_) => NO_KEY,

@@ -4,6 +4,7 @@ mod support;
 
 use axum::http::Method;
 use muster_control::ports::Github;
+use muster_domain::ids::AppName;
 use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::{Seconds, Time};
@@ -62,11 +63,15 @@ async fn jobs_attempts_are_listed_page_by_page() {
     ];
     fake.on(Method::GET, LIST, pages);
     let app = fake.app();
-    let first = app.deliveries(None).await.expect("an answer").expect("a page");
+    let first = app.deliveries(AppName::MAIN, None).await.expect("an answer").expect("a page");
     assert_eq!(first.deliveries, [told(9, 5, true)]);
     assert_eq!((first.newest, first.oldest), (Some(ago(5)), Some(ago(6))));
     assert_eq!(first.next.as_deref(), Some("v1_8"));
-    let second = app.deliveries(first.next.as_deref()).await.expect("an answer").expect("a page");
+    let second = app
+        .deliveries(AppName::MAIN, first.next.as_deref())
+        .await
+        .expect("an answer")
+        .expect("a page");
     let again = Delivery { is_again: true, is_queued: false, ..told(7, 60, false) };
     assert_eq!((second.deliveries.as_slice(), second.next), (&[again][..], None));
 
@@ -82,7 +87,7 @@ async fn jobs_attempts_are_listed_page_by_page() {
 async fn no_deliveries_are_an_empty_page() {
     let fake = Fake::start().await;
     fake.on(Method::GET, LIST, [reply(200, json!([]))]);
-    assert_eq!(fake.app().deliveries(None).await, Ok(Some(DeliveryPage::default())));
+    assert_eq!(fake.app().deliveries(AppName::MAIN, None).await, Ok(Some(DeliveryPage::default())));
 }
 
 #[tokio::test]
@@ -90,8 +95,8 @@ async fn a_cursor_that_github_does_not_know_is_no_page() {
     for status in [400, 404, 422] {
         let fake = Fake::start().await;
         fake.on(Method::GET, LIST, [reply(status, json!({})), reply(status, json!({}))]);
-        assert_eq!(fake.app().deliveries(Some("v1_8")).await, Ok(None), "{status}");
-        assert!(fake.app().deliveries(None).await.is_err(), "{status}");
+        assert_eq!(fake.app().deliveries(AppName::MAIN, Some("v1_8")).await, Ok(None), "{status}");
+        assert!(fake.app().deliveries(AppName::MAIN, None).await.is_err(), "{status}");
     }
 }
 
@@ -105,7 +110,8 @@ async fn a_list_that_is_not_there_is_trouble() {
     ] {
         let fake = Fake::start().await;
         fake.on(Method::GET, LIST, [answer]);
-        let trouble = fake.app().deliveries(Some("v1_8")).await.expect_err("trouble");
+        let trouble =
+            fake.app().deliveries(AppName::MAIN, Some("v1_8")).await.expect_err("trouble");
         assert_eq!(matches!(trouble, ProviderError::Unauthorized(_)), unauthorized, "{trouble:?}");
     }
 }
@@ -115,9 +121,9 @@ async fn an_attempt_is_repeated_or_kept_no_more() {
     for (status, expected) in [(202, true), (404, false), (422, false)] {
         let fake = Fake::start().await;
         fake.on(Method::POST, "/app/hook/deliveries/7/attempts", [reply(status, json!({}))]);
-        assert_eq!(fake.app().redeliver(7).await, Ok(expected), "{status}");
+        assert_eq!(fake.app().redeliver(AppName::MAIN, 7).await, Ok(expected), "{status}");
     }
     let fake = Fake::start().await;
     fake.on(Method::POST, "/app/hook/deliveries/7/attempts", [reply(502, "")]);
-    assert!(fake.app().redeliver(7).await.is_err());
+    assert!(fake.app().redeliver(AppName::MAIN, 7).await.is_err());
 }

@@ -5,7 +5,7 @@ mod support;
 use axum::http::Method;
 use muster_control::ports::{Directory, Github};
 use muster_domain::app::{AppProblem, AppSettings, Hook};
-use muster_domain::ids::{Entity, EntityKind, InstallationId};
+use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::pool_file::{EntityId, RunnerGroup};
 use muster_domain::provider::ProviderError;
@@ -17,7 +17,7 @@ const REPOSITORIES: &str = "/installation/repositories";
 const GROUPS: &str = "/actions/runner-groups";
 
 fn id(kind: EntityKind, number: u64) -> EntityId {
-    EntityId { kind, number }
+    EntityId { app: AppName::MAIN, kind, number }
 }
 
 fn entity(text: &str) -> Entity {
@@ -106,7 +106,7 @@ async fn repositories_are_listed_page_by_page_with_two_calls_each() {
     let app = fake.app();
     let (mut place, mut seen) = (None, Vec::new());
     for _ in 0..4 {
-        let page = app.repositories_from(place).await.expect("an answer");
+        let page = app.repositories_from(AppName::MAIN, place).await.expect("an answer");
         let names: Vec<String> = page.repositories.iter().map(ToString::to_string).collect();
         seen.push((names.concat(), page.passed_over.is_some(), page.next));
         place = page.next;
@@ -124,7 +124,7 @@ async fn repositories_are_listed_page_by_page_with_two_calls_each() {
     );
     let calls = |of: &str| fake.paths().iter().filter(|path| path.contains(of)).count();
     assert_eq!((calls("/app/installations?"), calls(REPOSITORIES)), (4, 4));
-    let end = app.repositories_from(at(99, 1)).await.expect("an answer");
+    let end = app.repositories_from(AppName::MAIN, at(99, 1)).await.expect("an answer");
     assert!(end.repositories.is_empty() && end.next.is_none());
 }
 
@@ -218,14 +218,14 @@ async fn the_app_is_asked_for_as_itself() {
     let answers = [reply(200, answer), reply(200, enterprise), reply(200, json!({ "id": 31415 }))];
     fake.on(Method::GET, "/app", answers);
     let app = fake.app();
-    let settings = app.app().await.expect("an answer");
+    let settings = app.app(AppName::MAIN).await.expect("an answer");
     assert_eq!(settings.events, ["push", "workflow_job"]);
     assert_eq!(settings.permissions.get("actions").map(String::as_str), Some("read"));
     assert_eq!(settings.owner.as_deref(), Some("acme"));
-    let owner = app.app().await.expect("an answer").owner;
+    let owner = app.app(AppName::MAIN).await.expect("an answer").owner;
     assert_eq!(owner.as_deref(), Some("enterprises/big"));
     let bare = AppSettings { id: 31415, ..AppSettings::default() };
-    assert_eq!(app.app().await, Ok(bare), "what GitHub leaves out is not there");
+    assert_eq!(app.app(AppName::MAIN).await, Ok(bare), "what GitHub leaves out is not there");
 }
 
 /// A wrong ID, a key of a different App and a wrong clock are all rejected in one way.
@@ -257,11 +257,11 @@ async fn why_there_is_no_app_is_told_apart() {
     ] {
         let fake = Fake::start().await;
         fake.on(Method::GET, "/app", [answer]);
-        assert_eq!(fake.app().app().await, Err(expected));
+        assert_eq!(fake.app().app(AppName::MAIN).await, Err(expected));
     }
     let fake = Fake::start().await;
     fake.on(Method::GET, "/app", [reply(502, "")]);
-    let silent = fake.app().app().await;
+    let silent = fake.app().app(AppName::MAIN).await;
     assert!(matches!(silent, Err(AppProblem::Unanswered(ProviderError::Unavailable(_)))));
 }
 
@@ -273,7 +273,7 @@ async fn installations_are_shown_with_what_their_owners_have_accepted() {
     all[0]["html_url"] = json!("https://github.com/organizations/acme/settings/installations/11");
     all[0]["created_at"] = json!("2026-10-01T00:00:00Z");
     fake.on(Method::GET, INSTALLATIONS, [reply(200, &all)]);
-    let shown = fake.app().installations().await.expect("an answer");
+    let shown = fake.app().installations(AppName::MAIN).await.expect("an answer");
     let accounts: Vec<(&str, bool)> =
         shown.iter().map(|one| (one.account.as_str(), one.is_person)).collect();
     let expected =
@@ -314,7 +314,7 @@ async fn the_webhook_is_shown_as_github_has_it() {
     ] {
         let fake = Fake::start().await;
         fake.on(Method::GET, "/app/hook/config", [answer]);
-        assert_eq!(fake.app().hook().await, Ok(expected));
+        assert_eq!(fake.app().hook(AppName::MAIN).await, Ok(expected));
     }
 }
 
@@ -328,7 +328,7 @@ async fn the_last_deliveries_of_any_event_are_looked_at() {
         { "id": 0, "event": "ping", "status_code": 200 },
     ]);
     fake.on(Method::GET, "/app/hook/deliveries", [reply(200, attempts)]);
-    let answers = fake.app().hook_answers().await.expect("an answer");
+    let answers = fake.app().hook_answers(AppName::MAIN).await.expect("an answer");
     let statuses: Vec<Option<u16>> = answers.iter().map(|one| one.status).collect();
     assert_eq!(statuses, [Some(401), None, None, Some(200)]);
     let times: Vec<Option<String>> = answers.iter().map(|one| Some(one.at?.to_string())).collect();

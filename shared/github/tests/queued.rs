@@ -4,7 +4,7 @@ mod support;
 
 use axum::http::Method;
 use muster_control::ports::{Github, QueuedJobs, Reach};
-use muster_domain::ids::{Entity, InstallationId, JobKey};
+use muster_domain::ids::{AppName, Entity, InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::provider::ProviderError;
@@ -51,7 +51,7 @@ fn jobs(jobs: &[Value]) -> Value {
 fn event(job: u64, run: u64) -> JobEvent {
     let queued_at: jiff::Timestamp = "2026-11-01T10:00:05Z".parse().expect("a time");
     JobEvent {
-        key: JobKey { repository: 77, job },
+        key: JobKey { app: AppName::MAIN, repository: 77, job },
         status: JobStatus::Queued,
         repository: "acme/web".into(),
         private: true,

@@ -12,6 +12,7 @@ use muster_control::ports::{
 };
 use muster_domain::app::{AppProblem, KeyProblem, code_mark};
 use muster_domain::hidden::Hidden;
+use muster_domain::ids::AppName;
 use muster_domain::provider::ProviderError;
 use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -27,9 +28,9 @@ const CONFIG: &str = "/app/hook/config";
 struct Store(Arc<Mutex<String>>, Arc<Mutex<Vec<String>>>);
 
 impl AppKey for Store {
-    async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
-        AppIdentity::read(&self.0.lock().expect("lock"))
-            .map_err(|problem| AppKeyError::unfit(problem, "muster/app-key"))
+    async fn identity(&self, _app: AppName, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
+        AppIdentity::read(&self.0.lock().expect("lock"), AppName::MAIN)
+            .map_err(|problem| AppKeyError::unfit(AppName::MAIN, problem, "muster/app-key"))
     }
 }
 
@@ -43,7 +44,7 @@ impl AppStore for Store {
         Ok(())
     }
 
-    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+    async fn signing_secret(&self, _app: AppName) -> Result<SigningSecret, Unavailable> {
         let value = Hidden::from(format!("{CANARY}-signing"));
         Ok(SigningSecret { value, since: now(), has_previous: false })
     }
@@ -93,7 +94,7 @@ async fn a_code_is_converted_and_its_app_kept() {
     fake.on(Method::GET, "/app", [reply(200, json!({ "id": 31415, "slug": "muster-acme" }))]);
     let store = Store::default();
     let app = app_of(&store);
-    assert_eq!(app.made_by().await, Ok(None));
+    assert_eq!(app.made_by(AppName::MAIN).await, Ok(None));
     let api = format!("{}/api/v3/", fake.url);
     let made = app.convert(&api, &code()).await.expect("an App");
     assert_eq!(fake.paths(), [format!("POST /api/v3{CONVERSION}")]);
@@ -104,16 +105,16 @@ async fn a_code_is_converted_and_its_app_kept() {
     assert_eq!(client_id.as_deref(), Some("Iv23liAAAAAAAAAAAAAA"));
     assert_eq!(html_url, "https://github.com/apps/muster-acme");
 
-    app.keep(&made.credentials).await.expect("kept");
+    app.keep(AppName::MAIN, Some(&made.credentials)).await.expect("kept");
     let kept = store.kept();
     let fields: Value = serde_json::from_str(&kept).expect("JSON");
     let names: Vec<&String> = fields.as_object().expect("an object").keys().collect();
     let expected = ["api_url", "app_id", "client_id", "html_url", "made_by", "private_key", "slug"];
     assert_eq!(names, expected);
     assert!(!kept.contains(CANARY) && !kept.contains(CODE), "kept what nobody needs");
-    assert_eq!(app.made_by().await, Ok(Some(code_mark(CODE))));
+    assert_eq!(app.made_by(AppName::MAIN).await, Ok(Some(code_mark(CODE))));
     // Further calls use this App, at this API.
-    assert_eq!(app.app().await.expect("an answer").slug, "muster-acme");
+    assert_eq!(app.app(AppName::MAIN).await.expect("an answer").slug, "muster-acme");
     assert_eq!(fake.paths()[1], "GET /api/v3/app");
 
     let body = key::pkcs1().expose_secret().lines().nth(3).expect("a line").to_owned();
@@ -218,27 +219,32 @@ async fn an_app_is_asked_who_it_is_before_it_is_kept() {
 async fn the_webhook_is_set() {
     let fake = Fake::start().await;
     let app = app();
-    app.keep(&credentials(&fake.url, key::pkcs1().expose_secret())).await.expect("kept");
+    app.keep(AppName::MAIN, Some(&credentials(&fake.url, key::pkcs1().expose_secret())))
+        .await
+        .expect("kept");
     let url = "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook";
-    let secret = app.signing_secret().await.expect("read").value;
+    let secret = app.signing_secret(AppName::MAIN).await.expect("read").value;
     let shown =
         json!({ "content_type": "json", "insecure_ssl": "0", "secret": "********", "url": url });
     fake.on(Method::PATCH, CONFIG, [reply(200, shown)]);
-    assert_eq!(app.set_hook(url, Some(&secret)).await, Ok(()));
+    assert_eq!(app.set_hook(AppName::MAIN, url, Some(&secret)).await, Ok(()));
     let asked = fake.asked().remove(0);
     let expected = json!({ "url": url, "content_type": "json", "insecure_ssl": "0",
         "secret": format!("{CANARY}-signing") });
     assert_eq!((asked.body.clone(), asked.bearer().matches('.').count()), (expected, 2));
-    app.set_hook(url, None).await.expect("set");
+    app.set_hook(AppName::MAIN, url, None).await.expect("set");
     assert_eq!(fake.asked()[1].body.get("secret"), None, "that one stays");
     for status in [404, 422] {
         fake.on(Method::PATCH, CONFIG, [reply(status, json!({ "message": "no" }))]);
-        let refused = app.set_hook(url, Some(&secret)).await.expect_err("refused");
+        let refused = app.set_hook(AppName::MAIN, url, Some(&secret)).await.expect_err("refused");
         let told = format!("{refused:?}");
         assert!(matches!(refused, HookError::Refused(_)) && !told.contains(CANARY), "{told}");
     }
     fake.on(Method::PATCH, CONFIG, [reply(500, json!({ "message": format!("{CANARY}") }))]);
-    assert!(matches!(app.set_hook(url, None).await, Err(HookError::ProviderError(_))));
+    assert!(matches!(
+        app.set_hook(AppName::MAIN, url, None).await,
+        Err(HookError::ProviderError(_))
+    ));
 }
 
 #[tokio::test]
@@ -246,7 +252,9 @@ async fn another_secret_is_random_and_attempts_are_told_by_their_event() {
     let fake = Fake::start().await;
     let store = Store::default();
     let app = app_of(&store);
-    app.keep(&credentials(&fake.url, key::pkcs1().expose_secret())).await.expect("kept");
+    app.keep(AppName::MAIN, Some(&credentials(&fake.url, key::pkcs1().expose_secret())))
+        .await
+        .expect("kept");
     for _ in 0..2 {
         app.renew_signing_secret().await.expect("written");
     }
@@ -261,7 +269,7 @@ async fn another_secret_is_random_and_attempts_are_told_by_their_event() {
           "status": "failed to connect to host", "status_code": 0, "action": "queued" },
     ]);
     fake.on(Method::GET, "/app/hook/deliveries", [reply(200, attempts)]);
-    let seen = app.hook_attempts().await.expect("an answer");
+    let seen = app.hook_attempts(AppName::MAIN).await.expect("an answer");
     let told: Vec<_> = seen.iter().map(|one| (one.id, one.event.as_str(), one.status)).collect();
     assert_eq!(told, [(12, "ping", Some(200)), (11, "workflow_job", None)]);
     assert!(seen[0].at > seen[1].at && seen[0].guid == "b");

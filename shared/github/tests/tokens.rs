@@ -9,7 +9,7 @@ use axum::http::Method;
 use muster_control::ports::Github;
 use muster_domain::app::KeyProblem;
 use muster_domain::causes::Cause;
-use muster_domain::ids::{InstallationId, RunnerId};
+use muster_domain::ids::{AppName, InstallationId, RunnerId};
 use muster_domain::observation::RunnerSeen;
 use muster_domain::provider::ProviderError;
 use muster_domain::time::Seconds;
@@ -255,7 +255,7 @@ impl Rotated {
 }
 
 impl AppKey for &Rotated {
-    async fn identity(&self, fresh: bool) -> Result<AppIdentity, AppKeyError> {
+    async fn identity(&self, _app: AppName, fresh: bool) -> Result<AppIdentity, AppKeyError> {
         self.reads.borrow_mut().push(fresh);
         self.stored.borrow().clone()
     }
@@ -278,6 +278,43 @@ async fn a_refused_jwt_asks_for_the_key_again() {
     assert_eq!(fake.count("/access_tokens"), 4);
 }
 
+/// A secret with several Apps.
+struct Several(serde_json::Value);
+
+impl AppKey for Several {
+    async fn identity(&self, app: AppName, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
+        AppIdentity::read(&self.0.to_string(), app)
+            .map_err(|problem| AppKeyError::unfit(app, problem, "s/app-key"))
+    }
+}
+
+/// An equal installation of an equal name at two hosts: each App goes to its own host, with its own
+/// token.
+#[tokio::test]
+async fn two_apps_at_two_hosts_share_nothing() {
+    let (main, other) = (fake().await, fake().await);
+    main.on(Method::POST, TOKENS, [granted("ghs_main", Seconds(3600))]);
+    other.on(Method::POST, TOKENS, [granted("ghs_two", Seconds(3600))]);
+    let of = |fake: &Fake| -> serde_json::Value {
+        serde_json::from_str(&secret(&fake.url, &key::pkcs1())).expect("JSON")
+    };
+    let mut all = of(&main);
+    all["other_apps"] = json!({ "two": of(&other) });
+    let app = App::new(&settings(), Several(all)).expect("trusted roots");
+    for _ in 0..2 {
+        app.runner(&registrar("acme"), ID).await.expect("seen");
+        app.runner(&registrar("two:acme"), ID).await.expect("seen");
+    }
+    let asked = [format!("POST {TOKENS}"), "GET /orgs/acme/actions/runners/5".to_owned()];
+    let asked = [&asked[..], &asked[1..]].concat();
+    assert_eq!((main.paths(), other.paths()), (asked.clone(), asked));
+    assert_eq!(main.asked()[1].bearer(), "ghs_main");
+    assert_eq!(other.asked()[1].bearer(), "ghs_two");
+    let seen = app.runner(&registrar("three:acme"), ID).await;
+    let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("{seen:?}") };
+    assert!(fault.message.contains("muster github --app three connect"), "{}", fault.message);
+}
+
 #[tokio::test]
 async fn a_key_that_cannot_be_read_says_nothing_about_our_rights() {
     let fake = fake().await;
@@ -292,12 +329,12 @@ async fn a_key_that_cannot_be_read_says_nothing_about_our_rights() {
     );
 
     let arn = "arn:aws:secretsmanager:us-east-1:111122223333:secret:muster/app-key-a1B2c3";
-    *key.stored.borrow_mut() = Err(AppKeyError::unfit(KeyProblem::Unset, arn));
+    *key.stored.borrow_mut() = Err(AppKeyError::unfit(AppName::MAIN, KeyProblem::Unset, arn));
     let seen = app.runner(&registrar("acme"), ID).await;
     let Err(ProviderError::Unauthorized(fault)) = seen else { panic!("for an operator: {seen:?}") };
     assert_eq!(
         (fault.code.as_str(), fault.message.as_str()),
-        ("no-key", KeyProblem::Unset.sentence("muster/app-key").as_str())
+        ("no-key", KeyProblem::Unset.sentence("muster/app-key", AppName::MAIN).as_str())
     );
     assert!(fake.asked().is_empty());
 }
@@ -338,9 +375,9 @@ fn what_is_wrong_with_the_secret_is_told_without_a_word_of_it() {
         (&secret(url, &SecretString::from("CANARY")), KeyProblem::NoRsaKey),
         (&secret(url, &broken), KeyProblem::NoRsaKey),
     ] {
-        let problem = AppIdentity::read(text).err();
+        let problem = AppIdentity::read(text, AppName::MAIN).err();
         assert_eq!(problem, Some(expected), "{text}");
-        assert!(!expected.sentence("s/app-key").contains(CANARY));
+        assert!(!expected.sentence("s/app-key", AppName::MAIN).contains(CANARY));
     }
 }
 
@@ -351,6 +388,6 @@ fn an_app_is_read_as_github_hands_it_out() {
     for id in [json!(4242), json!("4242"), json!("Iv23liABC")] {
         let secret = json!({ "app_id": id, "private_key": key.expose_secret(), "slug": "muster-acme",
             "html_url": "https://github.com/apps/muster-acme" });
-        assert!(AppIdentity::read(&secret.to_string()).is_ok(), "{id}");
+        assert!(AppIdentity::read(&secret.to_string(), AppName::MAIN).is_ok(), "{id}");
     }
 }

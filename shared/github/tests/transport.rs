@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::Method;
 use muster_control::ports::Github;
 use muster_domain::app::KeyProblem;
-use muster_domain::ids::RunnerId;
+use muster_domain::ids::{AppName, RunnerId};
 use muster_domain::observation::RunnerSeen;
 use muster_domain::provider::ProviderError;
 use muster_github::{App, AppIdentity, ClientSettings};
@@ -206,14 +206,14 @@ async fn addresses_that_would_leak_tokens_are_refused() {
         "https://ghes.example/?x=1",
         "https://",
     ] {
-        let read = AppIdentity::read(&secret(url, &key::pkcs1())).err();
+        let read = AppIdentity::read(&secret(url, &key::pkcs1()), AppName::MAIN).err();
         let expected =
             if url.is_empty() { KeyProblem::Lacks("api_url") } else { KeyProblem::Address };
         assert_eq!(read, Some(expected), "{url:?}");
     }
     for url in ["https://api.github.com", "https://ghes.example:8443/api/v3/", "http://localhost:1"]
     {
-        assert!(AppIdentity::read(&secret(url, &key::pkcs1())).is_ok(), "{url:?}");
+        assert!(AppIdentity::read(&secret(url, &key::pkcs1()), AppName::MAIN).is_ok(), "{url:?}");
     }
 }
 

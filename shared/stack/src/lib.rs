@@ -12,6 +12,7 @@ use muster_aws::table::DynamoTable;
 use muster_control::Settings;
 use muster_control::ports::{SigningSecret, Unavailable};
 use muster_domain::causes::Cause;
+use muster_domain::ids::AppName;
 use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore};
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -77,8 +78,8 @@ pub struct OperatedApp {
 }
 
 impl AppKey for OperatedApp {
-    async fn identity(&self, fresh: bool) -> Result<AppIdentity, AppKeyError> {
-        self.app.identity(fresh).await
+    async fn identity(&self, app: AppName, fresh: bool) -> Result<AppIdentity, AppKeyError> {
+        self.app.identity(app, fresh).await
     }
 }
 
@@ -92,9 +93,10 @@ impl AppStore for OperatedApp {
         muster_aws::secrets::put(&self.app.config, &self.app.id, secret).await
     }
 
-    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+    async fn signing_secret(&self, app: AppName) -> Result<SigningSecret, Unavailable> {
         let now = muster_aws::clock::now();
-        let read = muster_aws::secrets::signing(&self.app.config, &self.webhook_secret, now).await;
+        let read =
+            muster_aws::secrets::signing(&self.app.config, &self.webhook_secret, app, now).await;
         read.map_err(|error| Unavailable::caused("the webhook's secret", error))
     }
 
@@ -103,7 +105,7 @@ impl AppStore for OperatedApp {
     }
 }
 
-/// The App's ID and key in Secrets Manager. Read each time they are needed: GitHub's tokens are
+/// The Apps' IDs and keys in Secrets Manager. Read each time they are needed: GitHub's tokens are
 /// valid for an hour, so that is rare, and a changed key is used immediately.
 pub struct StoredApp {
     config: SdkConfig,
@@ -111,11 +113,11 @@ pub struct StoredApp {
 }
 
 impl AppKey for StoredApp {
-    async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
+    async fn identity(&self, app: AppName, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
         let text = muster_aws::secrets::app(&self.config, &self.id)
             .await
             .map_err(|error| AppKeyError::Unavailable(Cause::new(error)))?;
-        AppIdentity::read(text.expose_secret())
-            .map_err(|problem| AppKeyError::unfit(problem, &self.id))
+        AppIdentity::read(text.expose_secret(), app)
+            .map_err(|problem| AppKeyError::unfit(app, problem, &self.id))
     }
 }

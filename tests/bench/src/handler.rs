@@ -8,6 +8,7 @@ use anyhow::ensure;
 use muster_aws::secrets::SecretError;
 use muster_aws::signature;
 use muster_control::ports::{Queue, QueueError};
+use muster_domain::ids::AppName;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
 use muster_webhook::{GatewayEvent, Signatures, Webhook};
@@ -22,6 +23,7 @@ struct Secret;
 impl Signatures for Secret {
     async fn is_signed(
         &self,
+        _app: AppName,
         body: &[u8],
         header: Option<&str>,
         _now: Time,

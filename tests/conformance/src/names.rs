@@ -4,7 +4,7 @@
 use muster_control::ports::{Catalogue, Directory};
 use muster_domain::app::AppSettings;
 use muster_domain::ec2::Arch;
-use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::ids::{AppName, Entity, EntityKind};
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };
@@ -62,11 +62,11 @@ checks! { NamesWorld:
 }
 
 async fn entity<W: NamesWorld>(world: &W, kind: EntityKind, number: u64) -> Option<Entity> {
-    world.github().entity(EntityId { kind, number }).await.expect("an answer")
+    world.github().entity(EntityId { app: AppName::MAIN, kind, number }).await.expect("an answer")
 }
 
 const fn organization(number: u64) -> EntityId {
-    EntityId { kind: EntityKind::Organization, number }
+    EntityId { app: AppName::MAIN, kind: EntityKind::Organization, number }
 }
 
 fn runners(arch: Arch) -> ImageFilter {
@@ -95,30 +95,30 @@ async fn an_id_is_of_its_kind<W: NamesWorld>(world: &W) {
 }
 
 async fn the_app_is_sent_events_and_may_do_things<W: NamesWorld>(world: &W) {
-    let right = world.github().app().await.expect("an answer");
+    let right = world.github().app(AppName::MAIN).await.expect("an answer");
     assert!(right.lacks(&[]).is_empty(), "{right:?}");
     let actions = ("actions".to_owned(), "read".to_owned());
     let (events, permissions) = (vec!["push".to_owned()], [actions].into());
     let wrong = AppSettings { events, permissions, ..right };
     world.have_app(&wrong).await;
-    assert_eq!(world.github().app().await, Ok(wrong));
+    assert_eq!(world.github().app(AppName::MAIN).await, Ok(wrong));
 }
 
 async fn the_app_is_installed_and_its_hook_has_an_address<W: NamesWorld>(world: &W) {
     let (_, organization) = world.organization().await;
-    let installed = world.github().installations().await.expect("an answer");
+    let installed = world.github().installations(AppName::MAIN).await.expect("an answer");
     let one = installed.iter().find(|one| one.account == organization.as_str()).expect("installed");
     assert!(
         one.suspended_at.is_none() && !one.is_person && one.permissions.contains_key("actions")
     );
-    let hook = world.github().hook().await.expect("an answer");
+    let hook = world.github().hook(AppName::MAIN).await.expect("an answer");
     assert!(hook.url.ends_with("/webhook") && hook.content_type == "json" && !hook.insecure);
-    world.github().hook_answers().await.expect("an answer");
+    world.github().hook_answers(AppName::MAIN).await.expect("an answer");
 }
 
 async fn the_repositories_that_the_app_sees_are_listed<W: NamesWorld>(world: &W) {
     let (_, named) = world.repository().await;
-    let seen = world.github().repositories().await.expect("an answer");
+    let seen = world.github().repositories(AppName::MAIN).await.expect("an answer");
     let one = seen.all.iter().find(|one| one.name == named).expect("listed");
     assert!(one.is_private && !seen.more);
 }
@@ -188,8 +188,8 @@ async fn silence_is_no_answer<W: NamesWorld>(world: &W) {
     let answers = [
         world.github().entity(organization(number)).await.map(drop),
         world.github().groups(&named).await.map(drop),
-        world.github().hook().await.map(drop),
-        world.github().hook_answers().await.map(drop),
+        world.github().hook(AppName::MAIN).await.map(drop),
+        world.github().hook_answers(AppName::MAIN).await.map(drop),
         world.ec2().newest(&runners(Arch::X64)).await.map(drop),
         world.ec2().placement("release").await.map(drop),
         world.ec2().template(&template).await.map(drop),

@@ -2,7 +2,7 @@
 
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ec2::{ErrorClass, LaunchError, Make, Market, Override};
-use muster_domain::ids::{InstallationId, JobKey, MachineId, PoolName};
+use muster_domain::ids::{AppName, InstallationId, JobKey, MachineId, PoolName};
 use muster_domain::instance::{DeleteReason, Instance, Slot};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, JobEvent, JobStatus, fold};
@@ -42,7 +42,7 @@ pub fn other_pool() -> PoolName {
 /// A job's key.
 #[must_use]
 pub const fn key(n: u64) -> JobKey {
-    JobKey { repository: 1, job: n }
+    JobKey { app: AppName::MAIN, repository: 1, job: n }
 }
 
 /// A machine's id.

@@ -5,6 +5,7 @@ use muster_control::ports::{
 };
 use muster_domain::app::{AppProblem, KeyProblem, code_mark};
 use muster_domain::hidden::Hidden;
+use muster_domain::ids::AppName;
 use muster_domain::time::Seconds;
 
 use crate::checks;
@@ -70,14 +71,14 @@ async fn a_code_is_good_for_an_hour<W: SetupWorld>(world: &W) {
 }
 
 async fn the_app_that_is_kept_is_asked<W: SetupWorld>(world: &W) {
-    assert_eq!(world.github().made_by().await, Ok(None));
+    assert_eq!(world.github().made_by(AppName::MAIN).await, Ok(None));
     for name in ["first", "second"] {
         let app = made(world, name).await;
-        world.github().keep(&app).await.expect("kept");
-        let seen = world.github().app().await.expect("an answer");
+        world.github().keep(AppName::MAIN, Some(&app)).await.expect("kept");
+        let seen = world.github().app(AppName::MAIN).await.expect("an answer");
         assert_eq!((seen.slug.as_str(), seen.name.as_str()), (name, name));
         assert_eq!((seen.id.to_string(), seen.owner.as_deref()), (app.app_id, Some("acme")));
-        assert_eq!(world.github().made_by().await, Ok(app.made_by));
+        assert_eq!(world.github().made_by(AppName::MAIN).await, Ok(app.made_by));
     }
 }
 
@@ -100,40 +101,40 @@ async fn an_app_is_identified_by_its_own_key<W: SetupWorld>(world: &W) {
 
 async fn the_webhook_is_pointed_here_and_signed_with_our_secret<W: SetupWorld>(world: &W) {
     let app = made(world, "muster").await;
-    world.github().keep(&app).await.expect("kept");
+    world.github().keep(AppName::MAIN, Some(&app)).await.expect("kept");
     let (elsewhere, _) = world.told(&app.app_id).await;
     assert_ne!(elsewhere.as_deref(), Some(HERE));
-    let secret = world.github().signing_secret().await.expect("read").value;
+    let secret = world.github().signing_secret(AppName::MAIN).await.expect("read").value;
     for _ in 0..2 {
-        world.github().set_hook(HERE, Some(&secret)).await.expect("set");
-        let hook = world.github().hook().await.expect("an answer");
+        world.github().set_hook(AppName::MAIN, HERE, Some(&secret)).await.expect("set");
+        let hook = world.github().hook(AppName::MAIN).await.expect("an answer");
         assert!(hook.is_at(HERE) && hook.content_type == "json" && !hook.insecure);
         let told = world.told(&app.app_id).await;
         assert_eq!(told, (Some(HERE.to_owned()), Some(secret.expose().to_owned())));
     }
-    world.github().set_hook("https://other.example/", None).await.expect("set");
+    world.github().set_hook(AppName::MAIN, "https://other.example/", None).await.expect("set");
     assert_eq!(world.told(&app.app_id).await.1.as_deref(), Some(secret.expose()), "it stays");
 }
 
 async fn another_secret_is_kept_and_told<W: SetupWorld>(world: &W) {
     let app = made(world, "muster").await;
-    world.github().keep(&app).await.expect("kept");
-    let first = world.github().signing_secret().await.expect("read");
+    world.github().keep(AppName::MAIN, Some(&app)).await.expect("kept");
+    let first = world.github().signing_secret(AppName::MAIN).await.expect("read");
     world.github().pause(Seconds(1)).await;
     world.github().renew_signing_secret().await.expect("written");
-    let second = world.github().signing_secret().await.expect("read");
+    let second = world.github().signing_secret(AppName::MAIN).await.expect("read");
     assert!(second.value != first.value && second.value.expose().len() >= 32);
     assert!(second.since > first.since && second.has_previous);
-    world.github().set_hook(HERE, Some(&second.value)).await.expect("set");
+    world.github().set_hook(AppName::MAIN, HERE, Some(&second.value)).await.expect("set");
     assert_eq!(world.told(&app.app_id).await.1.as_deref(), Some(second.value.expose()));
-    world.github().hook_attempts().await.expect("an answer");
+    world.github().hook_attempts(AppName::MAIN).await.expect("an answer");
 }
 
 async fn an_app_without_a_webhook_takes_no_settings<W: SetupWorld>(world: &W) {
     let code = world.make_app("deaf", NOW, false).await;
     let app = convert(world, &code).await.expect("an App");
-    world.github().keep(&app).await.expect("kept");
-    let refused = world.github().set_hook(HERE, None).await;
+    world.github().keep(AppName::MAIN, Some(&app)).await.expect("kept");
+    let refused = world.github().set_hook(AppName::MAIN, HERE, None).await;
     assert!(matches!(refused, Err(HookError::Refused(_))), "{refused:?}");
 }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use muster_control::runner_api::MachineReport;
 use muster_domain::agent::{AgentOffer, AgentReport, AgentVersion, TOO_OLD};
 use muster_domain::ec2::Arch;
+use muster_domain::ids::AppName;
 use muster_domain::instance::{BootMethod, StartReport, StopCause};
 
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
@@ -365,7 +366,7 @@ impl Script {
             let world = self.sim.world.borrow();
             let said = world.github.job(job);
             StartReport {
-                repository: said.repository.to_string(),
+                repository: AppName::unqualified(&said.repository).to_owned(),
                 private: Some(said.private),
                 run: run_of(job),
                 name: said.name.to_string(),

@@ -6,65 +6,71 @@ use muster_control::ports::{Catalogue, Directory, SeenRepositories, SeenReposito
 use muster_domain::app::{
     AppFacts, AppProblem, AppSettings, Hook, HookAnswer, Installation, Repositories,
 };
-use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::ids::{AppName, Entity, EntityKind};
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };
 use muster_domain::provider::ProviderError;
 
 use crate::door::Door;
+use crate::github::AppTrouble;
+use crate::world::World;
 
 impl Directory for Door {
     async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError> {
         self.call(|world| {
-            world.github_answers("list-installations")?;
+            world.app_call(id.app, "list-installations")?;
             Ok(world.names.entities.get(&id).cloned().flatten())
         })
         .await
     }
 
-    async fn app(&self) -> Result<AppSettings, AppProblem> {
+    async fn app(&self, app: AppName) -> Result<AppSettings, AppProblem> {
         self.call(|world| {
-            world.github_answers("get-app").map_err(AppProblem::Unanswered)?;
-            world.made_app().unwrap_or_else(|| world.app.app.clone())
+            if world.github.script.apps.get(&app) == Some(&AppTrouble::Revoked) {
+                return Err(AppProblem::Refused { app: "4242".to_owned(), ahead: 0 });
+            }
+            world.app_call(app, "get-app").map_err(AppProblem::Unanswered)?;
+            world.made_app(app).unwrap_or_else(|| world.facts_of(app).app)
         })
         .await
     }
 
-    async fn installations(&self) -> Result<Vec<Installation>, ProviderError> {
+    async fn installations(&self, app: AppName) -> Result<Vec<Installation>, ProviderError> {
         self.call(|world| {
-            world.github_answers("list-installations")?;
-            world.app.installations.clone()
+            world.app_call(app, "list-installations")?;
+            world.facts_of(app).installations
         })
         .await
     }
 
-    async fn hook(&self) -> Result<Hook, ProviderError> {
+    async fn hook(&self, app: AppName) -> Result<Hook, ProviderError> {
         self.call(|world| {
-            world.github_answers("get-hook")?;
-            world.made_hook().map_or_else(|| world.app.hook.clone(), Ok)
+            world.app_call(app, "get-hook")?;
+            world.made_hook(app).map_or_else(|| world.facts_of(app).hook, Ok)
         })
         .await
     }
 
-    async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError> {
+    async fn hook_answers(&self, app: AppName) -> Result<Vec<HookAnswer>, ProviderError> {
         self.call(|world| {
-            world.github_answers("list-deliveries")?;
-            world.app.deliveries.clone()
+            world.app_call(app, "list-deliveries")?;
+            world.facts_of(app).deliveries
         })
         .await
     }
 
-    async fn repositories(&self) -> Result<SeenRepositories, ProviderError> {
+    async fn repositories(&self, app: AppName) -> Result<SeenRepositories, ProviderError> {
         self.call(|world| {
-            world.github_answers("list-repositories")?;
+            world.app_call(app, "list-repositories")?;
             let named = world.names.entities.iter();
             let named = named.filter(|(id, _)| id.kind == EntityKind::Repository);
             let named = named.filter_map(|(_, name)| Some((name.as_ref()?.as_str(), true)));
             let jobs = world.github.jobs.iter().map(|job| (&*job.repository, job.private));
             let all: BTreeMap<&str, bool> = named.chain(jobs).collect();
             let all = all.into_iter().filter_map(|(name, is_private)| {
-                Some(SeenRepository { name: name.parse().ok()?, is_private })
+                let name: Entity = name.parse().ok()?;
+                (name.app() == app).then_some(SeenRepository { name, is_private })
             });
             Ok(SeenRepositories { all: all.collect(), more: false })
         })
@@ -73,7 +79,7 @@ impl Directory for Door {
 
     async fn groups(&self, entity: &Entity) -> Result<Vec<RunnerGroup>, ProviderError> {
         self.call(|world| {
-            world.github_answers("list-runner-groups")?;
+            world.app_call(entity.app(), "list-runner-groups")?;
             Ok(world.names.groups.get(entity).cloned().unwrap_or_default())
         })
         .await
@@ -106,6 +112,24 @@ impl Catalogue for Door {
             Ok(world.names.placements.get(group).cloned().flatten())
         })
         .await
+    }
+}
+
+impl World {
+    /// An App as GitHub has it. Each App besides the main one is installed at the owners of its jobs.
+    pub(crate) fn facts_of(&self, app: AppName) -> AppFacts {
+        if app == AppName::MAIN {
+            return self.app.clone();
+        }
+        let mut facts = app_of("beta");
+        // A stack whose main App was never made has no other either.
+        if let Err(problem) = &self.app.app {
+            (facts.app, facts.installations) = (Err(problem.clone()), Ok(Vec::new()));
+        }
+        if let Ok(hook) = &mut facts.hook {
+            hook.url = format!("{}/{app}", hook.url);
+        }
+        facts
     }
 }
 

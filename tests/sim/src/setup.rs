@@ -1,5 +1,7 @@
 //! The App's setup at the simulated GitHub, and the stack's two secrets.
 
+use std::collections::BTreeMap;
+
 use muster_cloud::github::{AppOwner, GitHubError, HookPatch, Manifest};
 use muster_control::ports::{
     AppAccount, AppCredentials, AppSetup, ConversionError, HookAttempt, HookError, IdentityError,
@@ -7,6 +9,7 @@ use muster_control::ports::{
 };
 use muster_domain::app::{AppProblem, AppSettings, Hook, KeyProblem, check_code, code_mark};
 use muster_domain::hidden::Hidden;
+use muster_domain::ids::AppName;
 use muster_domain::provider::ProviderError;
 use muster_domain::time::{Seconds, Time};
 use serde_json::Value;
@@ -19,8 +22,8 @@ use crate::world::World;
 /// What the stack keeps.
 #[derive(Clone, Debug)]
 pub struct Secrets {
-    /// Who the App is; none where that was never put in.
-    pub app: Option<AppCredentials>,
+    /// Who the Apps are that were put in.
+    pub apps: BTreeMap<AppName, AppCredentials>,
     /// What GitHub is to sign with.
     pub signing: SigningSecret,
     /// The one before, which the webhook takes too.
@@ -33,7 +36,7 @@ impl Default for Secrets {
     fn default() -> Self {
         let value = Hidden::from("signing-canary-0123456789abcdef0123456789".to_owned());
         let signing = SigningSecret { value, since: Time::from_millis(0), has_previous: false };
-        Self { app: None, signing, previous: None, refuses: false }
+        Self { apps: BTreeMap::new(), signing, previous: None, refuses: false }
     }
 }
 
@@ -45,8 +48,8 @@ impl World {
     }
 
     /// The App that is kept, where GitHub made it of a manifest; the others are scripted.
-    pub(crate) fn made_app(&self) -> Option<Result<AppSettings, AppProblem>> {
-        let kept = self.secrets.app.as_ref()?;
+    pub(crate) fn made_app(&self, app: AppName) -> Option<Result<AppSettings, AppProblem>> {
+        let kept = self.secrets.apps.get(&app)?;
         self.github.truth.private_key(&kept.app_id)?;
         Some(self.app_of(kept))
     }
@@ -63,9 +66,9 @@ impl World {
     }
 
     /// Where the events of an App go that was made of a manifest.
-    pub(crate) fn made_hook(&self) -> Option<Hook> {
-        self.made_app()?.ok()?;
-        let hook = self.github.truth.hook(&self.secrets.app.as_ref()?.app_id)?;
+    pub(crate) fn made_hook(&self, app: AppName) -> Option<Hook> {
+        self.made_app(app)?.ok()?;
+        let hook = self.github.truth.hook(&self.secrets.apps.get(&app)?.app_id)?;
         Some(Hook {
             url: hook.url.clone().unwrap_or_default(),
             content_type: hook.content_type.clone(),
@@ -95,10 +98,10 @@ fn settings(view: &Value) -> AppSettings {
 }
 
 impl AppSetup for Door {
-    async fn made_by(&self) -> Result<Option<String>, Unavailable> {
+    async fn made_by(&self, app: AppName) -> Result<Option<String>, Unavailable> {
         self.call(|world| {
             world.secrets_answer()?;
-            Ok(world.secrets.app.as_ref().and_then(|app| app.made_by.clone()))
+            Ok(world.secrets.apps.get(&app).and_then(|app| app.made_by.clone()))
         })
         .await
     }
@@ -145,19 +148,28 @@ impl AppSetup for Door {
         .await
     }
 
-    async fn keep(&self, app: &AppCredentials) -> Result<(), Unavailable> {
+    async fn keep(
+        &self,
+        app: AppName,
+        credentials: Option<&AppCredentials>,
+    ) -> Result<(), Unavailable> {
         self.call(|world| {
             world.secrets_answer()?;
-            world.secrets.app = Some(app.clone());
+            match credentials {
+                Some(credentials) => world.secrets.apps.insert(app, credentials.clone()),
+                None => world.secrets.apps.remove(&app),
+            };
             Ok(())
         })
         .await
     }
 
-    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+    async fn signing_secret(&self, app: AppName) -> Result<SigningSecret, Unavailable> {
         self.call(|world| {
             world.secrets_answer()?;
-            Ok(world.secrets.signing.clone())
+            let own = world.secrets.signing.clone();
+            let value = app.qualify(own.value.expose()).into();
+            Ok(SigningSecret { value, ..own })
         })
         .await
     }
@@ -177,9 +189,9 @@ impl AppSetup for Door {
         .await
     }
 
-    async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError> {
+    async fn hook_attempts(&self, app: AppName) -> Result<Vec<HookAttempt>, ProviderError> {
         self.call(|world| {
-            world.github_answers("list-deliveries")?;
+            world.app_call(app, "list-deliveries")?;
             let all = world.github.truth.attempts().iter().rev();
             Ok(all
                 .map(|one| HookAttempt {
@@ -198,10 +210,15 @@ impl AppSetup for Door {
         Pause::new(&self.sim, SECOND * Millis::from(length.0)).await;
     }
 
-    async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError> {
+    async fn set_hook(
+        &self,
+        app: AppName,
+        url: &str,
+        secret: Option<&Hidden>,
+    ) -> Result<(), HookError> {
         self.call(|world| {
-            world.github_answers("set-hook").map_err(HookError::ProviderError)?;
-            if world.made_app().is_none() {
+            world.app_call(app, "set-hook").map_err(HookError::ProviderError)?;
+            if world.made_app(app).is_none() {
                 let content_type = "json".to_owned();
                 world.app.hook = Ok(Hook { url: url.to_owned(), content_type, insecure: false });
                 return Ok(());
@@ -212,7 +229,8 @@ impl AppSetup for Door {
                 secret: secret.map(|secret| secret.expose().to_owned()),
                 insecure_ssl: Some("0".into()),
             };
-            let app = world.secrets.app.as_ref().map(|app| app.app_id.clone()).unwrap_or_default();
+            let app =
+                world.secrets.apps.get(&app).map(|app| app.app_id.clone()).unwrap_or_default();
             let set = world.github.truth.patch_hook(&app, patch).map(drop);
             set.map_err(|GitHubError { status, .. }| {
                 HookError::Refused(world.github_told("set-hook", &status.to_string()))

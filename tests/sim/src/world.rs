@@ -188,6 +188,10 @@ impl World {
         let mut tables = Tables::new(pools);
         // The stack has run before: it knows whose its App is.
         let known = APP_OWNER.parse().ok().and_then(|owner| PoolSet::owned_by(None, &owner));
+        // Each App that a pool names is one of the stack's.
+        let apps = pools.iter().filter_map(|pool| Some(pool.entity.as_ref()?.app()));
+        let known = apps
+            .fold(known, |known, app| PoolSet::with_other_app(known.as_ref(), app, true).or(known));
         tables.pools = known.map(|set| Stored::read(set, Version(0)));
         let github = Github::new(rng.next(), pools);
         Self {

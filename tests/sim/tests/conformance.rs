@@ -17,7 +17,7 @@ use muster_control::Settings;
 use muster_control::ports::Registrar;
 use muster_domain::app::AppSettings;
 use muster_domain::ec2::Arch;
-use muster_domain::ids::{Entity, EntityKind, InstallationId, InstanceName, MachineId};
+use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId, InstanceName, MachineId};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
@@ -71,7 +71,9 @@ impl Bench {
     fn named(&self, kind: EntityKind, number: u64, name: &str) -> (u64, Entity) {
         let entity: Entity = name.parse().expect("an entity");
         let known = Some(entity.clone());
-        self.change(|world| world.names.entities.insert(EntityId { kind, number }, known));
+        self.change(|world| {
+            world.names.entities.insert(EntityId { app: AppName::MAIN, kind, number }, known)
+        });
         (number, entity)
     }
 

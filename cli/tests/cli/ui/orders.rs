@@ -28,7 +28,9 @@ pub(crate) fn plan(action: &str, fields: &str) -> OrderPlan {
     let order = order(action, fields);
     let first = order.lookup().map(|lookup| answer(&lookup.question()));
     let would = match &order {
-        Order::Switch { .. } | Order::Redrive { .. } | Order::Adopt { .. } | Order::Hook(_) => None,
+        Order::Switch { .. } | Order::Redrive { .. } | Order::Adopt { .. } | Order::Hook(..) => {
+            None
+        }
         Order::Delete { .. } => Some(recorded("delete_dry_run")),
         Order::Apply { .. } | Order::Restore { .. } => Some(recorded("pools_dry_run")),
         Order::Canary { .. } => Some(recorded("canary_dry_run")),
@@ -94,7 +96,7 @@ const fn kind(order: &Order) -> usize {
         Order::Canary { .. } => 4,
         Order::Redrive { .. } => 5,
         Order::Adopt { .. } => 6,
-        Order::Hook(_) => 7,
+        Order::Hook(..) => 7,
         Order::Image { .. } => 8,
     }
 }

@@ -9,6 +9,7 @@ use muster_aws::secrets::SecretError;
 use muster_aws::signature;
 use muster_control::ports::{Queue, QueueError, Unavailable};
 use muster_domain::causes::Cause;
+use muster_domain::ids::AppName;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
 use muster_webhook::{GatewayEvent, Signatures, Webhook, WebhookResponse};
@@ -35,6 +36,8 @@ pub(crate) struct Knock {
     /// The body as in the gateway's event.
     pub(crate) body: String,
     pub(crate) base64: bool,
+    /// What follows `/webhook/`.
+    pub(crate) app: Option<String>,
 }
 
 impl Knock {
@@ -50,7 +53,7 @@ impl Knock {
         ];
         let headers =
             headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
-        Self { headers, body: body.to_owned(), base64: false }
+        Self { headers, body: body.to_owned(), base64: false, app: None }
     }
 
     /// Replaces a header, in any case.
@@ -84,8 +87,12 @@ impl Knock {
             .iter()
             .map(|(name, value)| format!("{}:{}", json!(name), json!(value)))
             .collect();
+        let path = match &self.app {
+            Some(app) => format!(r#""pathParameters":{},"#, json!({ "app": app })),
+            None => String::new(),
+        };
         format!(
-            r#"{{"version":"2.0","rawPath":"/webhook","headers":{{{}}},"requestContext":{{"http":{{"method":"POST"}}}},"body":{},"isBase64Encoded":{}}}"#,
+            r#"{{"version":"2.0",{path}"headers":{{{}}},"requestContext":{{"http":{{"method":"POST"}}}},"body":{},"isBase64Encoded":{}}}"#,
             headers.join(","),
             json!(self.body),
             self.base64
@@ -108,12 +115,15 @@ pub(crate) fn unavailable(id: &str, why: &str) -> SecretError {
 impl Signatures for Secrets {
     async fn is_signed(
         &self,
+        app: AppName,
         body: &[u8],
         header: Option<&str>,
         _now: Time,
     ) -> Result<bool, SecretError> {
         let secrets = self.0.as_ref().map_err(Clone::clone)?;
-        Ok(signature::is_valid(secrets, header, body))
+        let own: Vec<String> =
+            secrets.iter().map(|secret| signature::secret_of(app, secret)).collect();
+        Ok(signature::is_valid(&own, header, body))
     }
 }
 

@@ -1,13 +1,19 @@
 //! Responses about the GitHub App.
 
 use muster_domain::app::{AppSettings, Hook, HookAnswer, Installation, NewAppLinks, Repositories};
-use muster_domain::ids::Entity;
+use muster_domain::ids::{AppName, Entity};
 use muster_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// The App, its installations and its webhook, with the problems found.
+/// An App, its installations and its webhook, with the problems found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownGithub {
+    /// The App's name in the stack.
+    #[serde(default)]
+    pub name: AppName,
+    /// The names of the stack's other Apps. Only in the answer about the main App.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_apps: Vec<AppName>,
     /// The App, if it exists and GitHub answered.
     pub app: Option<ShownApp>,
     /// The App's installations.

@@ -242,6 +242,19 @@ pub struct AppStatus {
     pub unknown: Vec<String>,
 }
 
+impl FromIterator<Self> for AppStatus {
+    /// Joins the problems of several Apps.
+    fn from_iter<I: IntoIterator<Item = Self>>(all: I) -> Self {
+        let mut joined = Self::default();
+        for Self { lacks, checks, unknown } in all {
+            joined.lacks.extend(lacks);
+            joined.checks.extend(checks);
+            joined.unknown.extend(unknown);
+        }
+        joined
+    }
+}
+
 /// An entity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityStatus {

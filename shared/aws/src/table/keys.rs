@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_domain::hash::fnv1a;
-use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::pool::limits::Scope;
 use muster_domain::time::Time;
 use muster_domain::usage::Date;
@@ -58,8 +58,13 @@ pub(crate) const IMAGES: &str = "images";
 /// The key of the record of repositories to query.
 pub(crate) const INQUIRIES: &str = "inquiries";
 
-/// The key of the record of webhook redeliveries.
-pub(crate) const REDELIVERIES: &str = "redeliveries";
+/// Returns the key of the record of an App's webhook redeliveries.
+pub(crate) fn redeliveries(app: AppName) -> String {
+    match app {
+        AppName::MAIN => "redeliveries".to_owned(),
+        _ => format!("redeliveries#{app}"),
+    }
+}
 
 /// The key of the record of sent notifications.
 pub(crate) const NOTICES: &str = "notices";

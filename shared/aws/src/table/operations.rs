@@ -5,7 +5,7 @@ use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
 use muster_domain::causes::Cause;
-use muster_domain::ids::MachineId;
+use muster_domain::ids::{AppName, MachineId};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
@@ -37,8 +37,8 @@ impl Operations for DynamoTable {
         self.reader().record(keys::INQUIRIES.to_owned()).await
     }
 
-    async fn redeliveries(&self) -> Result<Option<Stored<Redeliveries>>, ReadError> {
-        self.reader().record(keys::REDELIVERIES.to_owned()).await
+    async fn redeliveries(&self, app: AppName) -> Result<Option<Stored<Redeliveries>>, ReadError> {
+        self.reader().record(keys::redeliveries(app)).await
     }
 
     async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError> {

@@ -426,7 +426,7 @@ impl TableRecord for Redeliveries {
     const PLACE: TableKind = TableKind::Control;
 
     fn key(&self) -> String {
-        keys::REDELIVERIES.to_owned()
+        keys::redeliveries(self.app)
     }
 
     fn marks(&self, _: &Timings) -> Marks {

@@ -4,6 +4,7 @@ use aws_sdk_secretsmanager::Client;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use muster_aws::clock;
 use muster_aws::secrets::{self, SecretError, WebhookSecret, app};
+use muster_domain::ids::AppName;
 use muster_domain::time::{Seconds, Time};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -22,7 +23,7 @@ fn signed(secret: &str) -> String {
 }
 
 async fn is_signed(secret: &WebhookSecret, by: &str, now: Time) -> bool {
-    secret.is_signed(b"body", Some(&signed(by)), now).await.expect("a secret")
+    secret.is_signed(AppName::MAIN, b"body", Some(&signed(by)), now).await.expect("a secret")
 }
 
 async fn create(client: &Client, id: &str, value: &str) {
@@ -49,7 +50,7 @@ async fn a_changed_webhook_secret_loses_no_delivery() {
     secret.read(now).await.expect("read");
     assert!(is_signed(&secret, OLD, now).await);
     assert!(!is_signed(&secret, NEW, now).await);
-    assert!(!secret.is_signed(b"body", None, now).await.expect("a secret"));
+    assert!(!secret.is_signed(AppName::MAIN, b"body", None, now).await.expect("a secret"));
 
     put(&client, "w1/webhook-secret", &format!("{NEW}\n")).await;
     assert!(!is_signed(&secret, NEW, now + Seconds(59)).await, "read again too soon");
@@ -101,7 +102,8 @@ async fn without_a_webhook_secret_nothing_is_called_unsigned() {
     let config = config().await;
     let secret = WebhookSecret::new(&config, "w3/webhook-secret".into());
     for _ in 0..2 {
-        let outcome = secret.is_signed(b"body", Some(&signed(OLD)), clock::now()).await;
+        let outcome =
+            secret.is_signed(AppName::MAIN, b"body", Some(&signed(OLD)), clock::now()).await;
         assert!(matches!(outcome, Err(SecretError::Unset { .. })), "{outcome:?}");
     }
     create(&Client::new(&config), "w3/webhook-secret", "short").await;
@@ -137,10 +139,14 @@ async fn what_is_put_in_is_read_and_the_signing_secret_says_since_when() {
     assert!(told.contains("p2/app-key") && !told.contains("app_id"), "{told}");
 
     create(&client, "p1/webhook-secret", OLD).await;
-    let first = secrets::signing(&config, "p1/webhook-secret", clock::now()).await.expect("read");
+    let first = secrets::signing(&config, "p1/webhook-secret", AppName::MAIN, clock::now())
+        .await
+        .expect("read");
     assert_eq!((first.value.expose(), first.has_previous), (OLD, false));
     put(&client, "p1/webhook-secret", NEW).await;
-    let second = secrets::signing(&config, "p1/webhook-secret", clock::now()).await.expect("read");
+    let second = secrets::signing(&config, "p1/webhook-secret", AppName::MAIN, clock::now())
+        .await
+        .expect("read");
     assert_eq!((second.value.expose(), second.has_previous), (NEW, true));
     assert!(second.since >= first.since && !format!("{second:?}").contains(NEW));
 }

@@ -35,9 +35,8 @@ pub(super) fn repair(key: &str) -> &'static str {
             "rewrite it with muster image on or muster image off; images are then built anew, and earlier ones deleted"
         }
         "cooldowns" => "the next sweep rewrites it within a minute; or now: muster resume launches",
-        "notices" | "inquiries" | "prices" | "redeliveries" => {
-            "the next sweep rewrites it within a minute"
-        }
+        "notices" | "inquiries" | "prices" => "the next sweep rewrites it within a minute",
+        key if key.starts_with("redeliveries") => "the next sweep rewrites it within a minute",
         key if key.starts_with("pools#") => "choose a different version: muster pools history",
         _ => "deploy the release that wrote it, or repair the item in the table",
     }

@@ -3,6 +3,7 @@
 use muster_api::answers::{Answer, TestedDelivery, TestedHook};
 use muster_api::{AdminError, AdminErrorCode, call_failure};
 use muster_domain::app::delivery_remedy;
+use muster_domain::ids::AppName;
 use muster_domain::time::{Seconds, Time};
 
 use super::Admin;
@@ -12,7 +13,7 @@ use crate::ports::{AppSetup, Directory, Github as _, HookAttempt, Operations as 
 
 /// An address that does not exist. GitHub has no API call that removes or deactivates a webhook.
 /// Source: datatracker.ietf.org/doc/html/rfc2606 and docs.github.com/en/rest/apps/webhooks
-const NOWHERE: &str = "https://muster.invalid/removed";
+pub(super) const NOWHERE: &str = "https://muster.invalid/removed";
 /// Interval between two reads of GitHub's deliveries.
 const LOOKS_APART: Seconds = Seconds(1);
 /// Maximum number of reads: GitHub redelivers within seconds.
@@ -22,9 +23,14 @@ const LINES: u32 = 50;
 
 impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
     /// Points the webhook at an address that does not exist.
-    pub(super) async fn remove_hook(&self, by: &str, now: Time) -> Result<(), AdminError> {
-        self.note("the webhook is removed", by, now).await?;
-        let removed = self.context.github.set_hook(NOWHERE, None).await;
+    pub(super) async fn remove_hook(
+        &self,
+        app: AppName,
+        by: &str,
+        now: Time,
+    ) -> Result<(), AdminError> {
+        self.note(app, "the webhook is removed", by, now).await?;
+        let removed = self.context.github.set_hook(app, NOWHERE, None).await;
         removed.map_err(|problem| {
             let error = not_set(problem);
             let by_hand = "untick Active in the App's settings (General, Webhook)";
@@ -34,14 +40,14 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
 
     /// Requests redelivery of the newest event and waits for the result. This tests address,
     /// certificate, gateway and secret without a job.
-    pub(super) async fn test_hook(&self) -> Result<Answer, AdminError> {
+    pub(super) async fn test_hook(&self, app: AppName) -> Result<Answer, AdminError> {
         let github = self.context.github;
-        let before = self.attempts().await?;
+        let before = self.attempts(app).await?;
         let Some(newest) = before.first() else {
             let wrong = Some(NEVER_SENT.to_owned());
             return Ok(Answer::TestedHook(TestedHook { tested: None, wrong }));
         };
-        let is_repeated = github.redeliver(newest.id).await.map_err(|trouble| {
+        let is_repeated = github.redeliver(app, newest.id).await.map_err(|trouble| {
             let (code, why) = call_failure("GitHub", &trouble);
             AdminError::new(code, why)
         })?;
@@ -54,7 +60,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
             let is_new = |one: &HookAttempt| {
                 one.guid == newest.guid && before.iter().all(|old| old.id != one.id)
             };
-            if let Some(again) = self.attempts().await?.into_iter().find(is_new) {
+            if let Some(again) = self.attempts(app).await?.into_iter().find(is_new) {
                 return Ok(Answer::TestedHook(self.tested(again)));
             }
         }
@@ -65,8 +71,8 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         Ok(Answer::TestedHook(TestedHook { tested: None, wrong }))
     }
 
-    async fn attempts(&self) -> Result<Vec<HookAttempt>, AdminError> {
-        self.context.github.hook_attempts().await.map_err(|trouble| {
+    async fn attempts(&self, app: AppName) -> Result<Vec<HookAttempt>, AdminError> {
+        self.context.github.hook_attempts(app).await.map_err(|trouble| {
             let (code, why) = call_failure("GitHub", &trouble);
             AdminError::new(code, why)
         })
@@ -86,7 +92,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         TestedHook { tested: Some(TestedDelivery { event, status, at }), wrong }
     }
 
-    /// Replaces the webhook's secret: first stores a new one, so that the webhook accepts
+    /// Replaces the secret of all Apps' webhooks: first stores a new one, so that the webhook accepts
     /// signatures with either, and then sends it to GitHub. If an earlier rotation stored a secret
     /// without sending it, sends that one: with a third secret, the webhook would reject what
     /// GitHub signs.
@@ -94,23 +100,26 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         let github = self.context.github;
         let lines = self.context.table.audit(SUBJECT, LINES).await?;
         let last = lines.iter().find_map(|line| Rotation::read(&line.why));
-        let current = github.signing_secret().await.map_err(|error| unavailable(&error))?;
+        let current =
+            github.signing_secret(AppName::MAIN).await.map_err(|error| unavailable(&error))?;
         let is_kept = matches!(last, Some(Rotation::Begun(of)) if of != current.since.to_string());
         if !is_kept {
             let begun = Rotation::Begun(current.since.to_string());
-            self.note(&begun.line(), by, now).await?;
+            self.note(AppName::MAIN, &begun.line(), by, now).await?;
             github.renew_signing_secret().await.map_err(|error| unavailable(&error))?;
         }
-        self.point_hook().await.map_err(|error| {
-            let message = format!(
-                "the stack has a new secret, but GitHub still signs with the previous one, which is \
-                 accepted for a day: {}. Repeat the request to continue",
-                error.message
-            );
-            AdminError { message, ..error }
-        })?;
+        for app in self.context.settings.apps() {
+            self.point_hook(app).await.map_err(|error| {
+                let message = format!(
+                    "the stack has a new secret, but GitHub still signs with the previous one, which \
+                     is accepted for a day: {}. Repeat the request to continue",
+                    error.message
+                );
+                AdminError { message, ..error }
+            })?;
+        }
         // One second later, to sort after the line that it completes: both use the same clock.
-        self.note(&Rotation::Done.line(), by, now + Seconds(1)).await
+        self.note(AppName::MAIN, &Rotation::Done.line(), by, now + Seconds(1)).await
     }
 }
 

@@ -8,7 +8,7 @@ use muster_api::{AdminError, AdminErrorCode, PoolsRequest, check_reason, yaml};
 use muster_domain::app::{AppFacts, narrow_groups};
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::causes::with_causes;
-use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::ids::{AppName, Entity, EntityKind};
 use muster_domain::message::WakePool;
 use muster_domain::pool::{OwnTemplate, Pool};
 use muster_domain::pool_file::{self, NamedTemplate, PoolFile, Problem, ReadPoolFile};
@@ -81,6 +81,28 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
             .collect()
     }
 
+    /// Returns an error for each pool that names an App which the stack does not have.
+    fn unknown_apps(&self, file: &PoolFile) -> Vec<Problem> {
+        let apps = self.context.settings.apps();
+        let unknown = |pool: &Pool| {
+            let named = pool.entity.iter().map(Entity::as_str);
+            let mut named = named.chain(pool.repositories.iter().map(String::as_str));
+            named
+                .find_map(|text| AppName::split(text).filter(|(app, _)| !apps.contains(app)))
+                .map(|(app, _)| app)
+        };
+        let pools = file.pools.iter().enumerate();
+        let wrong = pools.filter_map(|(index, pool)| Some((index, unknown(pool)?)));
+        wrong
+            .map(|(index, app)| Problem {
+                path: format!("pools[{index}]"),
+                what: format!(
+                    "the stack has no App named {app}; add it with: muster github --app {app} create"
+                ),
+            })
+            .collect()
+    }
+
     /// Returns a warning for each limit above the stack's own maximum, which always applies.
     fn above_the_stack(&self, file: &PoolFile) -> Vec<String> {
         let Some(most) = self.context.settings.max_machines else { return Vec::new() };
@@ -113,7 +135,8 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         // The stack's own maximum is not part of a file.
         limits.stack = limits.stack.filter(|_| max_machines.is_none());
         let app_owner = stored.and_then(|set| set.app_owner.clone());
-        PoolSet { app_owner, ..PoolSet::from_parameters(pools, limits, balance) }
+        let other_apps = self.context.settings.other_apps.clone();
+        PoolSet { app_owner, other_apps, ..PoolSet::from_parameters(pools, limits, balance) }
     }
 
     async fn apply(
@@ -136,6 +159,7 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
         };
         let rights = self.context.settings.rights.as_ref();
         let mut problems = self.too_long(file);
+        problems.extend(self.unknown_apps(file));
         problems.extend(rights.into_iter().flat_map(|rights| rights.refused(&file.pools)));
         if !problems.is_empty() {
             return Err(refused(problems));
@@ -174,7 +198,7 @@ impl<P: Ports<Compute: Catalogue, Github: Directory>> Admin<'_, P> {
     /// it later.
     async fn narrow_groups(&self, file: &PoolFile) -> Vec<String> {
         let pools = &file.pools;
-        let wanted = AppFacts::groups_wanted(&Ok(Vec::new()), pools);
+        let wanted = AppFacts::groups_wanted(&Ok(Vec::new()), pools, AppName::MAIN);
         let asked = wanted.iter().map(async |entity| {
             let groups = self.context.github.groups(entity).await.ok()?;
             Some(narrow_groups(entity, &groups, pools))

@@ -21,11 +21,12 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
         request: &GithubRequest,
         now: Time,
     ) -> Result<Answer, AdminError> {
-        let alone = GithubRequest { by: request.by.clone(), ..GithubRequest::of_repositories() };
+        let GithubRequest { app, by, .. } = request;
+        let alone = GithubRequest { app: *app, by: by.clone(), ..GithubRequest::of_repositories() };
         if *request != alone {
             return Err(AdminError::new(AdminErrorCode::BadRequest, ONE));
         }
-        let seen = self.context.github.repositories().await;
+        let seen = self.context.github.repositories(*app).await;
         let SeenRepositories { all, more } = seen.map_err(|trouble| {
             let (code, message) = call_failure("GitHub", &trouble);
             AdminError::new(code, message)

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use muster_api::answers::{Finding, Severity};
+use muster_api::answers::{AppStatus, Finding, Severity};
 use muster_domain::SCHEMA;
 use muster_domain::backoff::grown;
+use muster_domain::ids::AppName;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use serde::{Deserialize, Serialize};
@@ -36,9 +37,9 @@ pub struct Notices {
     pub failures: u32,
     /// The error of the last one.
     pub error: Option<String>,
-    /// The findings of the last checks of the App.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub app: Option<AppRecord>,
+    /// The findings of the last checks of each App.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub apps: BTreeMap<AppName, AppRecord>,
 }
 
 /// A current finding, or one that ended recently.
@@ -68,12 +69,30 @@ impl Default for Notices {
             try_at: None,
             failures: 0,
             error: None,
-            app: None,
+            apps: BTreeMap::new(),
         }
     }
 }
 
 impl Notices {
+    /// Returns the record after a check of all Apps.
+    #[must_use]
+    pub fn with_apps(self, found: &[(AppName, AppStatus)], now: Time) -> Self {
+        let after = |(app, found): &(AppName, AppStatus)| {
+            let known = self.apps.get(app).cloned().unwrap_or_default();
+            (*app, known.after(found, now))
+        };
+        Self { apps: found.iter().map(after).collect(), ..self }
+    }
+
+    /// Returns when the Apps were checked last, and the problems to report. `None` before the first
+    /// check.
+    #[must_use]
+    pub fn app_status(&self, now: Time) -> Option<(Time, AppStatus)> {
+        let at = self.apps.values().map(|record| record.at).min()?;
+        Some((at, self.apps.values().map(|record| record.reported(now)).collect()))
+    }
+
     /// Returns the record with the current findings. For a new address, all current findings are
     /// due again. A finding that ended before its notification was sent is dropped, and findings of
     /// severity `note` cause no notification.

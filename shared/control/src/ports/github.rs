@@ -2,7 +2,7 @@
 
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
-use muster_domain::ids::{Entity, InstallationId, RunnerId};
+use muster_domain::ids::{AppName, Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::observation::{Deregistration, RunnerSeen};
@@ -182,10 +182,10 @@ pub trait Github {
         installation: Option<InstallationId>,
         reach: Reach,
     ) -> Result<Option<QueuedJobs>, ProviderError>;
-    /// Returns a page of the repositories that the App can access: the first, or the one at
-    /// `place`.
+    /// Returns a page of the repositories that an App can access: the first, or the one at `place`.
     async fn repositories_from(
         &self,
+        app: AppName,
         place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError>;
     /// Removes a runner's registration.
@@ -194,16 +194,19 @@ pub trait Github {
         registrar: &Registrar,
         id: RunnerId,
     ) -> Result<Deregistration, ProviderError>;
-    /// Returns a page of the App's webhook deliveries, newest first: the first page, or the one at
+    /// Returns a page of an App's webhook deliveries, newest first: the first page, or the one at
     /// the cursor. Returns `None` if GitHub no longer knows the cursor. GitHub keeps deliveries for
     /// three days.
-    async fn deliveries(&self, cursor: Option<&str>)
-    -> Result<Option<DeliveryPage>, ProviderError>;
+    async fn deliveries(
+        &self,
+        app: AppName,
+        cursor: Option<&str>,
+    ) -> Result<Option<DeliveryPage>, ProviderError>;
     /// Asks GitHub to redeliver an event. Returns false if GitHub no longer keeps the delivery.
-    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError>;
+    async fn redeliver(&self, app: AppName, delivery: u64) -> Result<bool, ProviderError>;
 }
 
-/// GitHub's data about the App and about names in a pool file. Called only for an operator's
+/// GitHub's data about an App and about names in a pool file. Called only for an operator's
 /// request.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait Directory {
@@ -211,15 +214,15 @@ pub trait Directory {
     /// suspended.
     async fn entity(&self, id: EntityId) -> Result<Option<Entity>, ProviderError>;
     /// Returns the App's owner, events and permissions.
-    async fn app(&self) -> Result<AppSettings, AppProblem>;
+    async fn app(&self, app: AppName) -> Result<AppSettings, AppProblem>;
     /// Returns the App's installations, including suspended ones.
-    async fn installations(&self) -> Result<Vec<Installation>, ProviderError>;
+    async fn installations(&self, app: AppName) -> Result<Vec<Installation>, ProviderError>;
     /// Returns the webhook's address.
-    async fn hook(&self) -> Result<Hook, ProviderError>;
+    async fn hook(&self, app: AppName) -> Result<Hook, ProviderError>;
     /// Returns the latest webhook deliveries with their responses, newest first.
-    async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError>;
+    async fn hook_answers(&self, app: AppName) -> Result<Vec<HookAnswer>, ProviderError>;
     /// Returns the repositories that the App can access, one page per installation.
-    async fn repositories(&self) -> Result<SeenRepositories, ProviderError>;
+    async fn repositories(&self, app: AppName) -> Result<SeenRepositories, ProviderError>;
     /// Returns all runner groups of an organization or enterprise.
     async fn groups(&self, entity: &Entity) -> Result<Vec<RunnerGroup>, ProviderError>;
 }

@@ -2,6 +2,7 @@
 
 use muster_domain::app::{AppProblem, AppSettings, KeyProblem};
 use muster_domain::hidden::Hidden;
+use muster_domain::ids::AppName;
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 
@@ -101,26 +102,36 @@ pub struct HookAttempt {
     pub status: Option<u16>,
 }
 
-/// Sets up the App on GitHub and stores the secrets. Called only for an operator's request.
+/// Sets up Apps on GitHub and stores their secrets. Called only for an operator's request.
 #[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
 pub trait AppSetup {
     /// Returns the hash of the code that created the stored App, if recorded.
-    async fn made_by(&self) -> Result<Option<String>, Unavailable>;
+    async fn made_by(&self, app: AppName) -> Result<Option<String>, Unavailable>;
     /// Converts a manifest's code into an App. A code works once.
     async fn convert(&self, api_url: &str, code: &Hidden) -> Result<MadeApp, ConversionError>;
     /// Returns the App that these credentials belong to, without using the stored ones.
     async fn identify(&self, app: &AppCredentials) -> Result<AppSettings, IdentityError>;
-    /// Stores the credentials, which are used from now on.
-    async fn keep(&self, app: &AppCredentials) -> Result<(), Unavailable>;
-    /// Returns the secret that GitHub should sign with.
-    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable>;
-    /// Replaces it with a new random secret. The webhook accepts the previous one for a day.
+    /// Stores an App's credentials, which are used from now on. `None` deletes them.
+    async fn keep(
+        &self,
+        app: AppName,
+        credentials: Option<&AppCredentials>,
+    ) -> Result<(), Unavailable>;
+    /// Returns the secret that GitHub should sign an App's events with.
+    async fn signing_secret(&self, app: AppName) -> Result<SigningSecret, Unavailable>;
+    /// Replaces the secrets of all Apps with new ones. The webhook accepts the previous ones for a
+    /// day.
     async fn renew_signing_secret(&self) -> Result<(), Unavailable>;
     /// Returns the latest webhook deliveries, newest first.
-    async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError>;
+    async fn hook_attempts(&self, app: AppName) -> Result<Vec<HookAttempt>, ProviderError>;
     /// Waits while GitHub redelivers an event; the operator waits for the result.
     async fn pause(&self, length: Seconds);
     /// Points the App's webhook at this address, with JSON payloads and certificate verification.
     /// Without a secret, the current one is kept.
-    async fn set_hook(&self, url: &str, secret: Option<&Hidden>) -> Result<(), HookError>;
+    async fn set_hook(
+        &self,
+        app: AppName,
+        url: &str,
+        secret: Option<&Hidden>,
+    ) -> Result<(), HookError>;
 }

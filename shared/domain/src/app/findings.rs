@@ -9,7 +9,7 @@ use super::{
     ACTIONS, AppCheck, AppSettings, Lack, RUNNERS_OF_ORGANIZATIONS, RUNNERS_OF_REPOSITORIES,
     permission_of, put_command, warming_events,
 };
-use crate::ids::{Entity, EntityKind};
+use crate::ids::{AppName, Entity, EntityKind};
 use crate::pool::Pool;
 use crate::pool_file::RunnerGroup;
 use crate::provider::ProviderError;
@@ -120,7 +120,9 @@ pub struct AppFacts {
 pub struct OwnStack<'a> {
     /// The stack's name.
     pub name: &'a str,
-    /// The stack's pools.
+    /// The App.
+    pub app: AppName,
+    /// The pools that use the App.
     pub pools: &'a [Pool],
     /// The URL of the stack's webhook, if known.
     pub webhook: Option<&'a str>,
@@ -148,7 +150,7 @@ impl AppFacts {
                 return Findings { unknown: vec![trouble], ..Findings::default() };
             }
             Err(problem) => {
-                let lack = problem.check().lacks(problem.sentence(stack.name));
+                let lack = problem.check().lacks(problem.sentence(stack.name, stack.app));
                 return Findings { lacks: vec![lack], unknown: Vec::new() };
             }
         };
@@ -183,6 +185,7 @@ impl AppFacts {
     pub fn groups_wanted(
         installations: &Result<Vec<Installation>, ProviderError>,
         pools: &[Pool],
+        app: AppName,
     ) -> Vec<Entity> {
         let serves_public = |pool: &&Pool| pool.public_repositories && !pool.is_removed();
         let mut wanted: Vec<Entity> = Vec::new();
@@ -193,7 +196,7 @@ impl AppFacts {
                 (None, Ok(all)) => wanted.extend(
                     all.iter()
                         .filter(|one| !one.is_person && one.suspended_at.is_none())
-                        .filter_map(|one| one.account.parse().ok()),
+                        .filter_map(|one| app.qualify(&one.account).parse().ok()),
                 ),
                 (None, Err(_)) => {}
             }
@@ -234,7 +237,7 @@ impl AppProblem {
 
     /// Describes the problem and its fix.
     #[must_use]
-    pub fn sentence(&self, stack: &str) -> String {
+    pub fn sentence(&self, stack: &str, app: AppName) -> String {
         let secret = format!("{stack}/app-key");
         match self {
             Self::NoKey(why) | Self::BadKey(why) => why.clone(),
@@ -243,15 +246,15 @@ impl AppProblem {
                  try again; on GitHub Enterprise Server, fix its clock (NTP)",
                 ahead.abs()
             ),
-            Self::Refused { app, .. } => format!(
-                "the private key in secret {secret} is not one of App {app}, or that id is mistyped; \
+            Self::Refused { app: id, .. } => format!(
+                "the private key in secret {secret} is not one of App {id}, or that id is mistyped; \
                  set both with: {}",
-                put_command(&secret)
+                put_command(&secret, app)
             ),
-            Self::Unknown { app } => format!(
-                "GitHub knows no App {app}: it was deleted, or its id in secret {secret} is mistyped; \
+            Self::Unknown { app: id } => format!(
+                "GitHub knows no App {id}: it was deleted, or its id in secret {secret} is mistyped; \
                  set the right one with: {}",
-                put_command(&secret)
+                put_command(&secret, app)
             ),
             Self::Unanswered(trouble) => trouble.to_string(),
         }
@@ -269,7 +272,7 @@ impl AppProblem {
             }
             // Neither sentence names a secret.
             Self::NoKey(_) | Self::BadKey(_) | Self::Refused { .. } | Self::Unanswered(_) => {
-                self.sentence("")
+                self.sentence("", AppName::MAIN)
             }
         }
     }
@@ -285,8 +288,8 @@ impl AppSettings {
 /// Returns whether this account's installation registers the runners of the entity.
 fn registers_for(entity: &Entity, account: &str) -> bool {
     let owner = match entity.kind() {
-        EntityKind::Repository => entity.as_str().split('/').next().unwrap_or_default(),
-        EntityKind::Organization | EntityKind::Enterprise => entity.as_str(),
+        EntityKind::Repository => entity.name().split('/').next().unwrap_or_default(),
+        EntityKind::Organization | EntityKind::Enterprise => entity.name(),
     };
     owner.eq_ignore_ascii_case(account)
 }

@@ -1,5 +1,7 @@
 //! Problems with the secret that identifies the App, which are found before GitHub is called.
 
+use crate::ids::AppName;
+
 /// A problem with the App's secret. Never contains any part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyProblem {
@@ -32,9 +34,10 @@ pub fn is_before_github(code: &str) -> bool {
 }
 
 impl KeyProblem {
-    /// Describes the problem with the secret of this name and its fix, without a full stop.
+    /// Describes the problem with an App's part of the secret of this name and its fix, without a full
+    /// stop.
     #[must_use]
-    pub fn sentence(&self, secret: &str) -> String {
+    pub fn sentence(&self, secret: &str, app: AppName) -> String {
         let what = match self {
             Self::Unset => format!("the App's key was never stored in secret {secret}"),
             Self::BarePem => format!(
@@ -50,7 +53,7 @@ impl KeyProblem {
                 format!("the \"api_url\" of secret {secret} is not an https URL of an API")
             }
         };
-        format!("{what}; set it with: {}", put_command(secret))
+        format!("{what}; set it with: {}", put_command(secret, app))
     }
 
     /// Describes the problem if the request, rather than a secret, identifies the App.
@@ -67,9 +70,13 @@ impl KeyProblem {
     }
 }
 
-/// Returns the command that sets the App's ID and key without showing the key on the screen.
+/// Returns the command that sets the App's ID and key without showing the key on the screen. The
+/// secret of the main App contains those of the others, which `aws` would replace.
 #[must_use]
-pub fn put_command(secret: &str) -> String {
+pub fn put_command(secret: &str, app: AppName) -> String {
+    if app != AppName::MAIN {
+        return format!("muster github --app {app} connect --app-id APP_ID --key key.pem");
+    }
     format!(
         "jq -n --arg app_id APP_ID --rawfile private_key key.pem '$ARGS.named' | aws secretsmanager \
          put-secret-value --secret-id {secret} --secret-string file:///dev/stdin"
@@ -103,9 +110,9 @@ mod tests {
             ),
             (KeyProblem::Address, "the \"api_url\" of secret muster/app-key is not an https URL"),
         ] {
-            let told = problem.sentence("muster/app-key");
+            let told = problem.sentence("muster/app-key", AppName::MAIN);
             assert!(told.starts_with(what), "{told}");
-            assert!(told.ends_with(&put_command("muster/app-key")), "{told}");
+            assert!(told.ends_with(&put_command("muster/app-key", AppName::MAIN)), "{told}");
             // Launches store at most this much of a reason.
             assert!(told.len() < 300, "{}: {told}", told.len());
         }

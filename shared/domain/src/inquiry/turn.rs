@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backoff;
-use crate::ids::{Entity, InstallationId};
+use crate::ids::{AppName, Entity, InstallationId};
 use crate::time::{Seconds, Time};
 
 /// Minimum interval between the starts of two rounds, so that a few repositories are not queried
@@ -24,8 +24,8 @@ pub struct ListPosition {
 pub enum InquiryStep {
     /// Wait until the next round.
     Wait,
-    /// List a page of repositories: the first one, or the one at this position.
-    List(Option<ListPosition>),
+    /// List a page of this App's repositories: the first one, or the one at this position.
+    List(AppName, Option<ListPosition>),
     /// Query a repository.
     Query,
 }
@@ -37,7 +37,10 @@ pub struct Turn {
     left: Vec<Entity>,
     /// Their installation.
     installation: Option<InstallationId>,
-    /// The next page. `None` at the end of a round.
+    /// The App whose repositories are listed next.
+    #[serde(default)]
+    app: AppName,
+    /// That App's next page. `None` for the first one.
     next: Option<ListPosition>,
     /// When this round began.
     began_at: Option<Time>,
@@ -51,10 +54,10 @@ impl Turn {
         let is_new = |at: Time| now >= at && !now.is_past(at, ROUND);
         if !self.left.is_empty() {
             InquiryStep::Query
-        } else if self.next.is_none() && self.began_at.is_some_and(is_new) {
+        } else if self.is_at_start() && self.began_at.is_some_and(is_new) {
             InquiryStep::Wait
         } else {
-            InquiryStep::List(self.next)
+            InquiryStep::List(self.app, self.next)
         }
     }
 
@@ -63,19 +66,30 @@ impl Turn {
     #[must_use]
     pub fn is_listing_overdue(&self, now: Time) -> bool {
         let is_late = |began: Time| backoff::is_overdue(began + ROUND, now);
-        self.next.is_some() || self.began_at.is_some_and(is_late)
+        !self.is_at_start() || self.began_at.is_some_and(is_late)
     }
 
-    /// Records a listed page, whose repositories are queried next.
+    /// Returns whether the next page is the first one of a round.
+    fn is_at_start(&self) -> bool {
+        self.app == AppName::MAIN && self.next.is_none()
+    }
+
+    /// Records a listed page, whose repositories are queried next. After the last page of an App come
+    /// those of the next one in `apps`, which begins with the main App.
     pub fn listed(
         &mut self,
         mut repositories: Vec<Entity>,
         installation: Option<InstallationId>,
         next: Option<ListPosition>,
+        apps: &[AppName],
         now: Time,
     ) {
-        if self.next.is_none() {
+        if self.is_at_start() {
             self.began_at = Some(now);
+        }
+        if next.is_none() {
+            let mut later = apps.iter().skip_while(|app| **app != self.app).skip(1);
+            self.app = later.next().copied().unwrap_or_default();
         }
         repositories.reverse();
         (self.left, self.installation, self.next) = (repositories, installation, next);
@@ -114,12 +128,18 @@ mod tests {
         for minute in 0..minutes {
             match turn.step(at(minute)) {
                 InquiryStep::Wait => {}
-                InquiryStep::List(place) => {
+                InquiryStep::List(_, place) => {
                     let (names, more) = pages.next().expect("a page");
                     let page = place.map_or(1, |place| place.page);
                     let next = ListPosition { installation: InstallationId(7), page: page + 1 };
                     let next = more.then_some(next);
-                    turn.listed(named(names), Some(InstallationId(7)), next, at(minute));
+                    turn.listed(
+                        named(names),
+                        Some(InstallationId(7)),
+                        next,
+                        &[AppName::MAIN],
+                        at(minute),
+                    );
                     done.push(format!("{minute} page {page}"));
                 }
                 InquiryStep::Query => {
@@ -189,8 +209,25 @@ mod tests {
     #[test]
     fn a_clock_that_was_ahead_holds_no_round_up() {
         let mut turn = Turn::default();
-        turn.listed(Vec::new(), None, None, at(100));
+        turn.listed(Vec::new(), None, None, &[AppName::MAIN], at(100));
         assert_eq!(turn.step(at(101)), InquiryStep::Wait);
-        assert_eq!(turn.step(at(99)), InquiryStep::List(None));
+        assert_eq!(turn.step(at(99)), InquiryStep::List(AppName::MAIN, None));
+    }
+
+    /// A round lists each App, also one that was removed while it was listed.
+    #[test]
+    fn a_round_lists_each_app() {
+        let [one, two] = ["one", "two"].map(|name| name.parse::<AppName>().expect("a name"));
+        let page = ListPosition { installation: InstallationId(7), page: 2 };
+        let mut turn = Turn::default();
+        for (apps, next, then) in [
+            (&[AppName::MAIN, one, two][..], None, InquiryStep::List(one, None)),
+            (&[AppName::MAIN, one, two], Some(page), InquiryStep::List(one, Some(page))),
+            (&[AppName::MAIN, one, two], None, InquiryStep::List(two, None)),
+            (&[AppName::MAIN, one], None, InquiryStep::Wait),
+        ] {
+            turn.listed(Vec::new(), None, next, apps, at(1));
+            assert_eq!(turn.step(at(2)), then);
+        }
     }
 }

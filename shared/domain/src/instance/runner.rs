@@ -291,12 +291,14 @@ impl Instance {
     pub fn job_started(
         &mut self,
         name: &str,
-        report: StartReport,
+        mut report: StartReport,
         pool: &Pool,
         now: Time,
         timings: &Timings,
     ) -> Result<Start, ReportError> {
         self.expect_registration(name)?;
+        // A machine does not know its App.
+        report.repository = self.entity.app().qualify(&report.repository);
         if self.build.is_some() {
             return Err(ReportError::BuildsImage);
         }

@@ -1,6 +1,7 @@
 //! Instances for tests, and properties of every record.
 
 use super::*;
+use crate::ids::AppName;
 use crate::time::Seconds;
 
 pub(crate) fn slot(n: u32) -> Slot {
@@ -10,7 +11,7 @@ pub(crate) fn slot(n: u32) -> Slot {
         entity: "acme".parse().expect("valid"),
         installation: Some(InstallationId(7)),
         launch: "default-l".parse().expect("valid"),
-        claim: Some(JobKey { repository: 1, job: u64::from(n) }),
+        claim: Some(JobKey { app: AppName::MAIN, repository: 1, job: u64::from(n) }),
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ec2::{Arch, ErrorClass, Override};
 use crate::hash::{fnv1a, fnv1a_on};
-use crate::ids::{Entity, PoolName};
+use crate::ids::{AppName, Entity, PoolName};
 use crate::job::Job;
 use crate::job::labels::{LabelRows, Labels};
 use crate::time::{Seconds, Time};
@@ -575,6 +575,17 @@ impl Pool {
     pub fn falls_back_after(&self, class: ErrorClass) -> bool {
         self.market == MarketPolicy::SpotThenOnDemand
             && matches!(class, ErrorClass::Capacity | ErrorClass::Quota)
+    }
+
+    /// Returns whether the pool registers runners with this App, or serves its repositories.
+    #[must_use]
+    pub fn uses_app(&self, app: AppName) -> bool {
+        let of = |pattern: &String| AppName::split(pattern).is_some_and(|(own, _)| own == app);
+        match &self.entity {
+            Some(entity) => entity.app() == app,
+            None if self.repositories.is_empty() => app == AppName::MAIN,
+            None => self.repositories.iter().any(of),
+        }
     }
 
     /// Returns the entity where runners for this job are registered.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Pool;
-use crate::ids::Entity;
+use crate::ids::{AppName, Entity};
 use crate::time::{Seconds, Time};
 
 /// The events that can warm a pool, by GitHub's names.
@@ -76,10 +76,17 @@ impl WarmRule {
     }
 }
 
-/// Returns whether a pattern of a pool file (`owner/repo`, `owner/*` or `*`) names the repository.
+/// Returns whether a pattern of a pool file (`owner/repo`, `owner/*` or `*`) names the repository. A
+/// pattern names repositories of one App.
 /// GitHub's names are case-insensitive.
 pub(crate) fn names(pattern: &str, repository: &str) -> bool {
+    let (Some((own, pattern)), Some((app, repository))) =
+        (AppName::split(pattern), AppName::split(repository))
+    else {
+        return false;
+    };
     match (pattern.strip_suffix("/*"), repository.split_once('/')) {
+        _ if own != app => false,
         _ if pattern == Pool::ANY_REPOSITORY => true,
         (Some(owner), Some((of, _))) => owner.eq_ignore_ascii_case(of),
         (Some(_), None) => false,

@@ -46,7 +46,7 @@ pub const INSTANCES: &[&str] = &["types", "vcpus", "memory_mib"];
 /// The fields of a range.
 pub const RANGE: &[&str] = &["min", "max"];
 /// The fields of an `entity` that is written by its id.
-pub const ENTITY: &[&str] = &["organization", "repository", "enterprise"];
+pub const ENTITY: &[&str] = &["organization", "repository", "enterprise", "app"];
 /// The fields of `image`.
 pub const IMAGE: &[&str] = &["id", "ssm", "filter"];
 /// The fields of an image's `filter`.

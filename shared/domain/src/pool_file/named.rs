@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use crate::ids::EntityKind;
+use crate::ids::{AppName, EntityKind};
 
 /// An entity by GitHub's ID, which does not change when the entity is renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntityId {
+    /// The App that acts for it.
+    pub app: AppName,
     /// The kind of entity: organizations, repositories and enterprises have separate ID ranges.
     pub kind: EntityKind,
     /// The ID.
@@ -21,7 +23,11 @@ impl fmt::Display for EntityId {
             EntityKind::Organization => "organization",
             EntityKind::Enterprise => "enterprise",
         };
-        write!(f, "{kind} {}", self.number)
+        write!(f, "{kind} {}", self.number)?;
+        match self.app {
+            AppName::MAIN => Ok(()),
+            app => write!(f, " of App {app}"),
+        }
     }
 }
 

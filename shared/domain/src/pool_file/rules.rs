@@ -169,12 +169,10 @@ fn entity(of_pool: &WrittenPool, of: &Section, problems: &mut Wrongs) {
             "a repository has no runner groups; remove this, or register at the organization";
         problems.add(&of.path_of("runner_group"), what);
     }
-    if kind == EntityKind::Enterprise {
-        return;
-    }
     let owner = entity.as_str().split('/').next().unwrap_or_default();
     for pattern in of_pool.repositories.iter().flatten() {
         let is_covered = match pattern.split_once('/') {
+            _ if kind == EntityKind::Enterprise => entity.covers(pattern),
             Some((own, "*")) => own.eq_ignore_ascii_case(owner),
             _ => entity.covers(pattern),
         };

@@ -6,7 +6,7 @@ use super::fields::{DISK, ENTITY, FILTER, IMAGE, LAUNCH_TEMPLATE, PLACEMENT, RAN
 use super::named::{EntityId, NamedImage, NamedTemplate, ValueOrName};
 use super::node::{Node, NodeKind};
 use super::read::{self, Section, Wrongs};
-use crate::ids::{Entity, EntityKind};
+use crate::ids::{AppName, Entity, EntityKind};
 use crate::job::labels::{LabelRows, Labels};
 use crate::pool::warm::{WarmEvent, WarmRule};
 use crate::pool::{Disk, Image, Placement, Pool, Requirements};
@@ -33,7 +33,7 @@ const RESERVED_VARIABLES: &[&str] = &["ACTIONS_RUNNER_HOOK_", "MUSTER_", "HOME",
 
 pub(super) fn entity(node: &Node, problems: &mut Wrongs) -> Option<Entity> {
     let entity: Entity = read::parsed(node, problems)?;
-    let (first, rest) = entity.as_str().split_once('/').unwrap_or((entity.as_str(), ""));
+    let (first, rest) = entity.name().split_once('/').unwrap_or((entity.name(), ""));
     let meant = match first {
         "enterprise" => format!("write enterprises/{rest}"),
         "org" | "orgs" => format!("write only the organization's name: {rest}"),
@@ -72,11 +72,15 @@ fn entity_id(node: &Node, problems: &mut Wrongs) -> Option<EntityId> {
     let said: Vec<&(&str, EntityKind)> =
         ENTITY_KINDS.iter().filter(|(name, _)| of.get(name).is_some()).collect();
     let [(name, kind)] = said[..] else {
-        problems.add(&node.path, format!("write one of {}, with GitHub's id", ENTITY.join(", ")));
+        problems.add(
+            &node.path,
+            "write one of organization, repository, enterprise, with GitHub's id".to_owned(),
+        );
         return None;
     };
     let number = of.read(name, problems, github_number)?;
-    Some(EntityId { kind: *kind, number })
+    let app = of.read("app", problems, read::parsed);
+    Some(EntityId { app: app.unwrap_or_default(), kind: *kind, number })
 }
 
 pub(super) fn labels(node: &Node, problems: &mut Wrongs) -> Option<LabelRows> {
@@ -160,8 +164,9 @@ pub(super) fn is_id(text: &str, prefix: &str) -> bool {
     matches!(digits.len(), 8 | 17) && digits.bytes().all(is_hex)
 }
 
-/// Returns whether the text is `owner/repo`, `owner/*` or `*`.
+/// Returns whether the text is `owner/repo`, `owner/*` or `*`, for another App after its name.
 fn is_repository(text: &str) -> bool {
+    let Some((_, text)) = AppName::split(text) else { return false };
     if text == Pool::ANY_REPOSITORY {
         return true;
     }

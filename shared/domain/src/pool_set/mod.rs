@@ -8,7 +8,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::SCHEMA;
-use crate::ids::{Entity, PoolName};
+use crate::ids::{AppName, Entity, PoolName};
 use crate::pool::Pool;
 use crate::pool::limits::{Balance, Limits};
 use crate::time::{Seconds, Time};
@@ -45,6 +45,9 @@ pub struct PoolSet {
     /// because every check of which jobs a pool serves reads this record anyway.
     #[serde(default)]
     pub app_owner: Option<Entity>,
+    /// The stack's Apps besides the main one. Stored here for the same reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_apps: Vec<AppName>,
 }
 
 impl PoolSet {
@@ -60,16 +63,34 @@ impl PoolSet {
             limits,
             balance,
             app_owner: None,
+            other_apps: Vec::new(),
         }
     }
 
     /// Returns the record with the App's owner. `None` if it is already recorded.
     #[must_use]
     pub fn owned_by(stored: Option<&Self>, owner: &Entity) -> Option<Self> {
-        let nothing = || Self::from_parameters(Vec::new(), Limits::default(), Balance::default());
         let app_owner = Some(owner.clone());
         let is_known = stored.is_some_and(|set| set.app_owner == app_owner);
-        (!is_known).then(|| Self { app_owner, ..stored.cloned().unwrap_or_else(nothing) })
+        (!is_known).then(|| Self { app_owner, ..Self::or_empty(stored) })
+    }
+
+    /// Returns the record with or without another App. `None` if nothing changes.
+    #[must_use]
+    pub fn with_other_app(stored: Option<&Self>, app: AppName, is_there: bool) -> Option<Self> {
+        let mut next = Self::or_empty(stored);
+        if next.other_apps.contains(&app) == is_there || app == AppName::MAIN {
+            return None;
+        }
+        next.other_apps.retain(|other| *other != app);
+        next.other_apps.extend(is_there.then_some(app));
+        next.other_apps.sort();
+        Some(next)
+    }
+
+    fn or_empty(stored: Option<&Self>) -> Self {
+        let nothing = || Self::from_parameters(Vec::new(), Limits::default(), Balance::default());
+        stored.cloned().unwrap_or_else(nothing)
     }
 
     /// Returns a pool by name.

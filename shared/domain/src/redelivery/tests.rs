@@ -95,7 +95,7 @@ fn each_event_that_never_arrived_is_redelivered_once_by_its_newest_attempt() {
         ("an empty page in between", &[&[failed(9)], &[]], &[9]),
     ];
     for (name, pages, expected) in cases {
-        let mut known = Redeliveries::new(NOW);
+        let mut known = Redeliveries::new(AppName::MAIN, NOW);
         known.floor = at(0);
         assert_eq!(round(&mut known, pages), expected, "{name}");
         // The next round redelivers no attempt twice.
@@ -105,7 +105,7 @@ fn each_event_that_never_arrived_is_redelivered_once_by_its_newest_attempt() {
 
 #[test]
 fn what_was_not_read_is_not_dealt_with() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     known.floor = at(0);
     let first = page(&[arrived(900)], Some("older"));
     known.begin(&first, NOW);
@@ -134,7 +134,7 @@ fn what_was_not_read_is_not_dealt_with() {
 
 #[test]
 fn what_github_did_not_redeliver_is_tried_again_in_the_next_round() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     known.floor = at(0);
     let first = page(&[failed(900), failed(300)], None);
     known.begin(&first, NOW);
@@ -161,7 +161,7 @@ fn what_github_did_not_redeliver_is_tried_again_in_the_next_round() {
 
 #[test]
 fn a_cursor_that_expired_loses_nothing() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     known.floor = at(0);
     let first = page(&[arrived(900)], Some("older"));
     known.begin(&first, NOW);
@@ -173,7 +173,7 @@ fn a_cursor_that_expired_loses_nothing() {
 
 #[test]
 fn a_webhook_that_refuses_everything_is_tried_with_a_few() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     known.floor = at(0);
     let down = page(&[other(9), failed(8), again(7, 6, false)], None);
     let ids = |probes: Vec<&Delivery>| probes.iter().map(|one| one.id).collect::<Vec<_>>();
@@ -187,7 +187,7 @@ fn a_webhook_that_refuses_everything_is_tried_with_a_few() {
     [other(9), failed(8), again(7, 6, false)].iter().for_each(|one| known.done(one));
     assert_eq!((ids(known.probes(&down, NOW)), known.down_since()), (vec![], None));
     // One of the newest attempts succeeded.
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     known.floor = at(0);
     let up = page(&[failed(9), again(8, 6, true), failed(7), failed(6)], None);
     assert_eq!(ids(known.probes(&up, NOW)), [0; 0]);
@@ -202,7 +202,7 @@ fn the_webhook_is_down_if_its_twenty_newest_attempts_failed() {
     for (count, dropped, is_down) in
         [(0, 0, false), (19, 0, false), (20, 0, true), (20, 1, false), (21, 1, true)]
     {
-        let mut known = Redeliveries::new(NOW);
+        let mut known = Redeliveries::new(AppName::MAIN, NOW);
         known.floor = at(0);
         let all: Vec<Delivery> =
             (100..100 + count).rev().map(failed).chain([arrived(50)]).collect();
@@ -216,7 +216,7 @@ fn the_webhook_is_down_if_its_twenty_newest_attempts_failed() {
 /// From the end of the last round to the newest attempt at the start of this one, both included.
 #[test]
 fn a_round_redelivers_its_own_period_only() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     known.floor = at(100);
     known.begin(&page(&[failed(200)], None), NOW);
     let all = page(&[failed(201), failed(200), failed(100), failed(99)], None);
@@ -226,7 +226,7 @@ fn a_round_redelivers_its_own_period_only() {
 
 #[test]
 fn an_event_that_was_tried_in_the_middle_of_a_round_is_left_to_the_next_one() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     known.floor = at(0);
     let first = page(&[arrived(900)], Some("1"));
     known.begin(&first, NOW);
@@ -237,7 +237,7 @@ fn an_event_that_was_tried_in_the_middle_of_a_round_is_left_to_the_next_one() {
 
 #[test]
 fn one_sweep_at_a_time_and_no_wrong_clock_stops_them() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     assert!(known.is_due(NOW));
     known.claim(NOW);
     assert!(!known.is_due(NOW + Seconds(89)) && known.is_due(NOW + CLAIM), "a crash ends it");
@@ -254,7 +254,7 @@ fn one_sweep_at_a_time_and_no_wrong_clock_stops_them() {
 
 #[test]
 fn a_gap_that_github_no_longer_keeps_is_reported_and_a_quiet_webhook_is_none() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     let later = NOW + KEPT + Seconds(1);
     assert!(known.begin(&page(&[], None), later));
     known.turn(&page(&[], None));
@@ -263,7 +263,7 @@ fn a_gap_that_github_no_longer_keeps_is_reported_and_a_quiet_webhook_is_none() {
 
 #[test]
 fn the_record_stays_small() {
-    let mut known = Redeliveries::new(NOW);
+    let mut known = Redeliveries::new(AppName::MAIN, NOW);
     known.floor = at(0);
     // As long as GitHub's own values.
     let long = |id: u64| Delivery {
@@ -290,7 +290,7 @@ fn the_record_stays_small() {
 /// The webhook fails for this event each time, and for no other.
 #[test]
 fn an_event_that_keeps_failing_is_redelivered_less_and_less_often() {
-    let (mut known, mut id, mut now) = (Redeliveries::new(NOW), 1_000, NOW);
+    let (mut known, mut id, mut now) = (Redeliveries::new(AppName::MAIN, NOW), 1_000, NOW);
     let mut newest = vec![failed(id), arrived(999)];
     let mut waits = Vec::new();
     let mut last = NOW;

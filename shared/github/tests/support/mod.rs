@@ -16,7 +16,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, Uri};
 use axum::serve::ListenerExt as _;
 use muster_control::ports::Registrar;
-use muster_domain::ids::InstallationId;
+use muster_domain::ids::{AppName, InstallationId};
 use muster_domain::time::{Seconds, Time};
 use muster_github::{App, AppIdentity, ClientSettings};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -181,7 +181,7 @@ pub(crate) fn app_at(url: &str) -> App<AppIdentity> {
 
 /// App 4242 at this API URL.
 pub(crate) fn identity(url: &str) -> AppIdentity {
-    AppIdentity::read(&secret(url, &key::pkcs1())).expect("an App")
+    AppIdentity::read(&secret(url, &key::pkcs1()), AppName::MAIN).expect("an App")
 }
 
 /// The identity as in the App's secret.

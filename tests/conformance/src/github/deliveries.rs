@@ -1,5 +1,6 @@
 //! Deliveries of the App's webhook that failed.
 
+use muster_domain::ids::AppName;
 use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::Seconds;
 
@@ -8,7 +9,12 @@ use super::*;
 /// The first page of attempts, once it holds this many.
 async fn attempts<W: GithubWorld>(world: &W, count: usize) -> DeliveryPage {
     for _ in 0..100 {
-        let page = world.github().deliveries(None).await.expect("an answer").expect("a page");
+        let page = world
+            .github()
+            .deliveries(AppName::MAIN, None)
+            .await
+            .expect("an answer")
+            .expect("a page");
         if page.deliveries.len() >= count {
             return page;
         }
@@ -33,7 +39,7 @@ pub(super) async fn a_repeated_delivery_is_another_attempt_of_the_same_event<W: 
     world.close_door().await;
     world.queue_job().await;
     let first = attempts(world, 1).await.deliveries.remove(0);
-    assert_eq!(world.github().redeliver(first.id).await, Ok(true));
+    assert_eq!(world.github().redeliver(AppName::MAIN, first.id).await, Ok(true));
     let listed = attempts(world, 2).await.deliveries;
     assert_eq!(listed.len(), 2);
     // The newest first.
@@ -47,7 +53,7 @@ pub(super) async fn deliveries_are_listed_in_pages_of_a_hundred<W: GithubWorld>(
     world.queue_job().await;
     let first = attempts(world, 1).await.deliveries.remove(0);
     for _ in 0..100 {
-        assert_eq!(world.github().redeliver(first.id).await, Ok(true));
+        assert_eq!(world.github().redeliver(AppName::MAIN, first.id).await, Ok(true));
     }
     let mut page = attempts(world, 100).await;
     while page.next.is_none() {
@@ -55,15 +61,16 @@ pub(super) async fn deliveries_are_listed_in_pages_of_a_hundred<W: GithubWorld>(
         page = attempts(world, 100).await;
     }
     assert_eq!(page.deliveries.len(), 100);
-    let next = world.github().deliveries(page.next.as_deref()).await.expect("an answer");
+    let next =
+        world.github().deliveries(AppName::MAIN, page.next.as_deref()).await.expect("an answer");
     let next = next.expect("the cursor was given a moment ago");
     assert_eq!((next.deliveries.as_slice(), next.next), (&[first][..], None));
 }
 
 pub(super) async fn an_unknown_cursor_is_no_page<W: GithubWorld>(world: &W) {
-    assert_eq!(world.github().deliveries(Some("v9_none")).await, Ok(None));
+    assert_eq!(world.github().deliveries(AppName::MAIN, Some("v9_none")).await, Ok(None));
 }
 
 pub(super) async fn an_unknown_delivery_is_not_repeated<W: GithubWorld>(world: &W) {
-    assert_eq!(world.github().redeliver(987_654_321).await, Ok(false));
+    assert_eq!(world.github().redeliver(AppName::MAIN, 987_654_321).await, Ok(false));
 }

@@ -1,6 +1,7 @@
 //! Jobs, when asked for.
 
 use super::*;
+use muster_domain::ids::AppName;
 
 pub(super) async fn a_queued_job_has_no_runner<W: GithubWorld>(world: &W) {
     let number = world.queue_job().await;
@@ -69,7 +70,7 @@ pub(super) async fn the_repositories_of_the_app_are_listed<W: GithubWorld>(world
     world.queue_job().await;
     let (mut place, mut found) = (None, Vec::new());
     loop {
-        let page = world.github().repositories_from(place).await.expect("an answer");
+        let page = world.github().repositories_from(AppName::MAIN, place).await.expect("an answer");
         assert!(page.passed_over.is_none() && page.installation.is_some());
         found.extend(page.repositories.iter().map(|name| name.as_str().to_owned()));
         place = page.next;

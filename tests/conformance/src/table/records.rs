@@ -2,7 +2,7 @@
 
 use super::*;
 use muster_control::ports::{Instances, Jobs, Launches, Operations};
-use muster_domain::ids::Entity;
+use muster_domain::ids::{AppName, Entity};
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 
 pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
@@ -253,13 +253,13 @@ fn inquiries() -> Inquiries {
     let installation = InstallationId(7);
     let next = ListPosition { installation, page: 2 };
     let listed = vec![named("acme/web"), named("acme/api")];
-    all.turn.listed(listed, Some(installation), Some(next), at(8));
+    all.turn.listed(listed, Some(installation), Some(next), &[AppName::MAIN], at(8));
     all
 }
 
 pub(super) async fn how_far_deliveries_were_read_is_replaced_by_version<W: TableWorld>(world: &W) {
-    assert_eq!(world.table().redeliveries().await, Ok(None));
-    let mut known = Redeliveries::new(at(5));
+    assert_eq!(world.table().redeliveries(AppName::MAIN).await, Ok(None));
+    let mut known = Redeliveries::new(AppName::MAIN, at(5));
     commit(world, &[new(&known)]).await;
     conflicts(world, &[new(&known)]).await;
     let failed = |id, second| Delivery {
@@ -280,8 +280,8 @@ pub(super) async fn how_far_deliveries_were_read_is_replaced_by_version<W: Table
     known.failed(chosen[1]);
     known.claim(at(6));
     commit(world, &[over(0, &known)]).await;
-    conflicts(world, &[over(0, &Redeliveries::new(at(7)))]).await;
-    assert_eq!(world.table().redeliveries().await, Ok(Some(stored(1, known))));
+    conflicts(world, &[over(0, &Redeliveries::new(AppName::MAIN, at(7)))]).await;
+    assert_eq!(world.table().redeliveries(AppName::MAIN).await, Ok(Some(stored(1, known))));
 }
 
 pub(super) async fn who_is_to_be_asked_about_is_replaced_by_version<W: TableWorld>(world: &W) {

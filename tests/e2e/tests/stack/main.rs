@@ -3,6 +3,7 @@
 //! stack -- NAME` runs one.
 
 mod alarms;
+mod apps;
 mod batches;
 mod boot;
 mod busy;
@@ -45,6 +46,11 @@ fn main() -> ExitCode {
             "alarms",
             "every alarm watches a metric as the functions report it, and fires when that metric is put",
             alarms::alarms,
+        ),
+        Scenario::new(
+            "apps",
+            "two Apps of two organizations, each with its own address, secret and key: a job of each is served",
+            apps::two_apps,
         ),
         Scenario::new(
             "image",

@@ -20,7 +20,7 @@ use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation
 use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::hidden::Hidden;
 use muster_domain::ids::{
-    Entity, ImageId, InstallationId, InstanceName, LaunchId, MachineId, RunnerId,
+    AppName, Entity, ImageId, InstallationId, InstanceName, LaunchId, MachineId, RunnerId,
 };
 use muster_domain::inquiry::ListPosition;
 use muster_domain::instance::Instance;
@@ -208,14 +208,19 @@ impl Github for Replayed<'_> {
     }
     async fn repositories_from(
         &self,
+        _: AppName,
         _: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
         unreachable!("the sweep alone asks")
     }
-    async fn deliveries(&self, _: Option<&str>) -> Result<Option<DeliveryPage>, ProviderError> {
+    async fn deliveries(
+        &self,
+        _: AppName,
+        _: Option<&str>,
+    ) -> Result<Option<DeliveryPage>, ProviderError> {
         unreachable!("the sweep alone asks")
     }
-    async fn redeliver(&self, _: u64) -> Result<bool, ProviderError> {
+    async fn redeliver(&self, _: AppName, _: u64) -> Result<bool, ProviderError> {
         unreachable!("the sweep alone asks")
     }
 }
@@ -224,19 +229,19 @@ impl Directory for Replayed<'_> {
     async fn entity(&self, _: EntityId) -> Result<Option<Entity>, ProviderError> {
         unreachable!("no pool file is applied")
     }
-    async fn app(&self) -> Result<AppSettings, AppProblem> {
+    async fn app(&self, _: AppName) -> Result<AppSettings, AppProblem> {
         unreachable!("nobody asks for the status")
     }
-    async fn installations(&self) -> Result<Vec<Installation>, ProviderError> {
+    async fn installations(&self, _: AppName) -> Result<Vec<Installation>, ProviderError> {
         unreachable!("nobody asks for the status")
     }
-    async fn hook(&self) -> Result<Hook, ProviderError> {
+    async fn hook(&self, _: AppName) -> Result<Hook, ProviderError> {
         unreachable!("nobody asks for the status")
     }
-    async fn hook_answers(&self) -> Result<Vec<HookAnswer>, ProviderError> {
+    async fn hook_answers(&self, _: AppName) -> Result<Vec<HookAnswer>, ProviderError> {
         unreachable!("nobody asks for the status")
     }
-    async fn repositories(&self) -> Result<SeenRepositories, ProviderError> {
+    async fn repositories(&self, _: AppName) -> Result<SeenRepositories, ProviderError> {
         unreachable!("nobody sets the stack up")
     }
     async fn groups(&self, _: &Entity) -> Result<Vec<RunnerGroup>, ProviderError> {
@@ -245,7 +250,7 @@ impl Directory for Replayed<'_> {
 }
 
 impl AppSetup for Replayed<'_> {
-    async fn made_by(&self) -> Result<Option<String>, Unavailable> {
+    async fn made_by(&self, _: AppName) -> Result<Option<String>, Unavailable> {
         unreachable!("no App is made")
     }
     async fn convert(&self, _: &str, _: &Hidden) -> Result<MadeApp, ConversionError> {
@@ -254,22 +259,22 @@ impl AppSetup for Replayed<'_> {
     async fn identify(&self, _: &AppCredentials) -> Result<AppSettings, IdentityError> {
         unreachable!("no App is connected")
     }
-    async fn keep(&self, _: &AppCredentials) -> Result<(), Unavailable> {
+    async fn keep(&self, _: AppName, _: Option<&AppCredentials>) -> Result<(), Unavailable> {
         unreachable!("no App is made")
     }
-    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+    async fn signing_secret(&self, _: AppName) -> Result<SigningSecret, Unavailable> {
         unreachable!("no webhook is set")
     }
     async fn renew_signing_secret(&self) -> Result<(), Unavailable> {
         unreachable!("no secret is changed")
     }
-    async fn hook_attempts(&self) -> Result<Vec<HookAttempt>, ProviderError> {
+    async fn hook_attempts(&self, _: AppName) -> Result<Vec<HookAttempt>, ProviderError> {
         unreachable!("no webhook is tested")
     }
     async fn pause(&self, _: Seconds) {
         unreachable!("nobody waits")
     }
-    async fn set_hook(&self, _: &str, _: Option<&Hidden>) -> Result<(), HookError> {
+    async fn set_hook(&self, _: AppName, _: &str, _: Option<&Hidden>) -> Result<(), HookError> {
         unreachable!("no webhook is set")
     }
 }

@@ -8,7 +8,7 @@ use muster_control::ports::{
     ReadError, Table, Usage, Write,
 };
 use muster_domain::audit::Audit;
-use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::image::Images;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{Groups, Instance};
@@ -174,7 +174,7 @@ impl Operations for Replayed<'_> {
     async fn inquiries(&self) -> Read<Option<Stored<Inquiries>>> {
         unreachable!("the sweep alone asks")
     }
-    async fn redeliveries(&self) -> Read<Option<Stored<Redeliveries>>> {
+    async fn redeliveries(&self, _: AppName) -> Read<Option<Stored<Redeliveries>>> {
         unreachable!("the sweep alone redelivers")
     }
 

@@ -1,6 +1,6 @@
 //! The machine, its reports, GitHub's events, and the calls behind runner-api.
 
-use muster_domain::ids::{JobKey, RunnerId};
+use muster_domain::ids::{AppName, JobKey, RunnerId};
 use muster_domain::instance::{DeleteMark, Instance, ReportError, Start, StartReport};
 use muster_domain::pool::Pool;
 
@@ -13,7 +13,7 @@ use crate::search::Step;
 const MAX_CALLS: u32 = 2;
 
 /// The job that the runner may be given.
-const JOB: JobKey = JobKey { repository: 1, job: 1 };
+const JOB: JobKey = JobKey { app: AppName::MAIN, repository: 1, job: 1 };
 
 impl Stop {
     /// What the machine and its software may do next.

@@ -20,7 +20,7 @@ use muster_cloud::github::{
     RunnerScope,
 };
 use muster_control::ports::JitError;
-use muster_domain::ids::{Entity, EntityKind, JobKey};
+use muster_domain::ids::{AppName, Entity, EntityKind, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::Pool;
 
@@ -69,7 +69,7 @@ impl Job {
         length: Option<Millis>,
     ) -> Self {
         Self {
-            key: JobKey { repository: REPOSITORY, job: id_of(number) },
+            key: key_of(repository, id_of(number)),
             repository: repository.into(),
             private,
             name: format!("job {number}").into(),
@@ -93,6 +93,12 @@ const FIRST_JOB: u64 = 1000;
 /// Our App.
 const APP: &str = "123";
 
+/// The key of a job: a repository's name says which App reports it.
+fn key_of(repository: &str, job: u64) -> JobKey {
+    let app = AppName::split(repository).map_or(AppName::MAIN, |(app, _)| app);
+    JobKey { app, repository: REPOSITORY, job }
+}
+
 /// GitHub's number of a job.
 const fn id_of(number: u32) -> u64 {
     FIRST_JOB + number as u64
@@ -112,8 +118,19 @@ fn scope_of(entity: &Entity) -> RunnerScope {
         EntityKind::Repository => {
             RunnerScope::Repository { owner: owner.to_owned(), name: name.to_owned() }
         }
-        EntityKind::Enterprise => RunnerScope::Enterprise(name.to_owned()),
+        EntityKind::Enterprise => RunnerScope::Enterprise(entity.app().qualify(name)),
     }
+}
+
+/// How GitHub answers an App.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppTrouble {
+    /// Its key was revoked.
+    Revoked,
+    /// Its rate limit is used up until then.
+    Limited(Millis),
+    /// Its host does not answer.
+    Silent,
 }
 
 /// What a scenario has GitHub do.
@@ -135,6 +152,8 @@ pub struct Script {
     pub registration: Option<JitError>,
     /// A runner group that the App may not use: registrations that name it are answered 403.
     pub forbids_group: Option<u64>,
+    /// Apps that GitHub does not answer as usual.
+    pub apps: BTreeMap<AppName, AppTrouble>,
     /// An owner whose installation has used its rate limit up, and until when.
     pub limits: Option<(String, Millis)>,
     /// The same for registrations alone: a secondary limit.

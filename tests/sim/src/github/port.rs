@@ -7,7 +7,7 @@ use muster_control::ports::{
     Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen,
 };
 use muster_domain::agent::AgentDownload;
-use muster_domain::ids::{Entity, InstallationId, RunnerId};
+use muster_domain::ids::{AppName, Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::job::JobEvent;
 use muster_domain::observation::{Deregistration, RunnerSeen};
@@ -17,7 +17,7 @@ use muster_domain::time::Time;
 
 use super::outcome::Ended;
 use super::webhook::status_of;
-use super::{APP, CallOutcome, scope_of};
+use super::{APP, AppTrouble, CallOutcome, scope_of};
 use crate::agenda::{MINUTE, SECOND};
 use crate::door::Door;
 use crate::fault::Fault;
@@ -35,6 +35,7 @@ impl World {
 
     /// A question that GitHub may not answer.
     fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), ProviderError> {
+        self.app_answers(registrar.entity.app(), operation)?;
         let is_of = |owner: &String| registrar.entity.covers(&format!("{owner}/any"));
         let script = &self.github.script;
         if script.refuses.iter().any(is_of) {
@@ -55,6 +56,31 @@ impl World {
             return Err(ProviderError::RateLimited(until));
         }
         self.github_answers(operation)
+    }
+
+    /// As [`Self::github_answers`], of one App.
+    pub(crate) fn app_call(&mut self, app: AppName, operation: &str) -> Result<(), ProviderError> {
+        self.app_answers(app, operation)?;
+        self.github_answers(operation)
+    }
+
+    /// Whether GitHub answers this App at all.
+    fn app_answers(&mut self, app: AppName, operation: &str) -> Result<(), ProviderError> {
+        let trouble = self.github.script.apps.get(&app).copied();
+        let error = match trouble {
+            Some(AppTrouble::Revoked) => {
+                ProviderError::Unauthorized(self.github_told(operation, "401"))
+            }
+            Some(AppTrouble::Limited(until)) if self.now < until => {
+                ProviderError::RateLimited(Time::from_millis(until))
+            }
+            Some(AppTrouble::Silent) => {
+                ProviderError::Unavailable(self.github_told(operation, "timeout"))
+            }
+            Some(AppTrouble::Limited(_)) | None => return Ok(()),
+        };
+        self.count_github(operation);
+        Err(error)
     }
 
     fn count_github(&mut self, operation: &str) {
@@ -217,7 +243,7 @@ impl World {
     }
 
     /// A page of GitHub's list. A cursor is the number of the attempt with which its page begins.
-    fn deliveries(&mut self, cursor: Option<&str>) -> Option<DeliveryPage> {
+    fn deliveries(&mut self, app: AppName, cursor: Option<&str>) -> Option<DeliveryPage> {
         if cursor.is_some() && self.strikes(Fault::CursorExpired) {
             return None;
         }
@@ -228,7 +254,11 @@ impl World {
         let (newest, oldest) = (page.attempts.first().map(at), page.attempts.last().map(at));
         let is_queued =
             |one: &Attempt| truth.delivery(one.number).is_some_and(|one| one.action() == "queued");
-        let deliveries = page.attempts.iter().map(|one| Delivery {
+        let is_of_app = |one: &&&Attempt| {
+            let delivery = truth.delivery(one.number);
+            delivery.is_some_and(|one| self.event(&one.job).key.app == app)
+        };
+        let deliveries = page.attempts.iter().filter(is_of_app).map(|one| Delivery {
             id: one.id,
             guid: one.number.to_string(),
             at: Time::from_millis(one.at),
@@ -242,11 +272,12 @@ impl World {
     }
 
     /// A page of the repositories in which jobs were queued, all of one installation.
-    fn repository_page(&self, place: Option<ListPosition>) -> RepositoryPage {
+    fn repository_page(&self, app: AppName, place: Option<ListPosition>) -> RepositoryPage {
         let name = |job: &muster_cloud::github::Job| {
             format!("{}/{}", job.repository.owner, job.repository.name)
         };
-        let all: BTreeSet<String> = self.github.truth.jobs().map(name).collect();
+        let is_of_app = |name: &String| AppName::split(name).is_some_and(|(own, _)| own == app);
+        let all: BTreeSet<String> = self.github.truth.jobs().map(name).filter(is_of_app).collect();
         let (page, size) = (place.map_or(1, |place| place.page), self.github.page_size);
         let mut left = all.into_iter().skip((page as usize - 1) * size);
         let shown: Vec<String> = left.by_ref().take(size).collect();
@@ -480,11 +511,12 @@ impl Github for Door {
 
     async fn repositories_from(
         &self,
+        app: AppName,
         place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
         self.call(|world| {
-            world.github_answers("list-repositories")?;
-            Ok(world.repository_page(place))
+            world.app_call(app, "list-repositories")?;
+            Ok(world.repository_page(app, place))
         })
         .await
     }
@@ -519,20 +551,21 @@ impl Github for Door {
 
     async fn deliveries(
         &self,
+        app: AppName,
         cursor: Option<&str>,
     ) -> Result<Option<DeliveryPage>, ProviderError> {
         self.call(|world| {
-            let asked = world.github_answers("list-deliveries");
+            let asked = world.app_call(app, "list-deliveries");
             world.note_answer(|| "list-deliveries".to_owned(), asked.is_err());
             asked?;
-            Ok(world.deliveries(cursor))
+            Ok(world.deliveries(app, cursor))
         })
         .await
     }
 
-    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {
+    async fn redeliver(&self, app: AppName, delivery: u64) -> Result<bool, ProviderError> {
         self.call(|world| {
-            world.github_answers("redeliver")?;
+            world.app_call(app, "redeliver")?;
             Ok(world.attempt_again(delivery))
         })
         .await

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use muster_cloud::github::{Job as Truth, JobSpec};
-use muster_domain::ids::{InstallationId, JobKey, RunnerId};
+use muster_domain::ids::{InstallationId, RunnerId};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, JobEvent, JobStatus, fold};
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
 
-use super::{APP, REPOSITORY, Status, number_of};
+use super::{APP, Status, key_of, number_of};
 use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::fault::Fault;
 use crate::world::World;
@@ -167,7 +167,7 @@ impl World {
         let plan = self.github.job(number);
         let unlabelled = job.spec.labels.is_empty();
         JobEvent {
-            key: JobKey { repository: REPOSITORY, job: job.id },
+            key: key_of(&plan.repository, job.id),
             status: status_of(job),
             repository: plan.repository.clone(),
             private: job.repository.private,

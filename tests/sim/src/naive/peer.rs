@@ -9,7 +9,7 @@ use muster_control::ports::{
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::ec2::{LaunchError, Make};
-use muster_domain::ids::{Entity, ImageId, InstallationId, LaunchId, MachineId, RunnerId};
+use muster_domain::ids::{AppName, Entity, ImageId, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen};
@@ -173,9 +173,10 @@ impl Github for Peer<'_> {
 
     async fn repositories_from(
         &self,
+        app: AppName,
         place: Option<ListPosition>,
     ) -> Result<RepositoryPage, ProviderError> {
-        self.door.repositories_from(place).await
+        self.door.repositories_from(app, place).await
     }
 
     async fn deregister(
@@ -188,12 +189,13 @@ impl Github for Peer<'_> {
 
     async fn deliveries(
         &self,
+        app: AppName,
         cursor: Option<&str>,
     ) -> Result<Option<DeliveryPage>, ProviderError> {
-        self.door.deliveries(cursor).await
+        self.door.deliveries(app, cursor).await
     }
 
-    async fn redeliver(&self, delivery: u64) -> Result<bool, ProviderError> {
-        self.door.redeliver(delivery).await
+    async fn redeliver(&self, app: AppName, delivery: u64) -> Result<bool, ProviderError> {
+        self.door.redeliver(app, delivery).await
     }
 }

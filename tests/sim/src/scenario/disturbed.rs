@@ -180,6 +180,7 @@ pub(super) fn go_on_by_itself(world: &mut World) {
     script.removes_nothing = false;
     (script.drop_next, script.fail_next) = (0, 0);
     script.refuses.clear();
+    script.apps.clear();
     script.limits_runners = None;
     world.github.jobs.iter_mut().for_each(|job| job.length = Some(MINUTE));
     world.github.finish_all();

@@ -2,14 +2,19 @@
 
 use muster_cloud::github::Agents;
 use muster_domain::ec2::Bucket;
+use muster_domain::ids::AppName;
 
 use super::Scenario;
 use super::command::{duration, index, number};
 use crate::agenda::{Event, Millis};
 use crate::ec2::Scripted;
 use crate::fault::Fault;
-use crate::github::Status;
+use crate::github::{AppTrouble, Status};
 use crate::world::{Window, World};
+
+fn app_name(text: &str) -> Result<AppName, String> {
+    text.parse().map_err(|_| format!("{text} is not an App's name"))
+}
 
 impl Scenario {
     pub(super) fn github(&mut self, rest: &[&str]) -> Result<(), String> {
@@ -24,6 +29,19 @@ impl Scenario {
                 ["removes", "nothing"] => script.removes_nothing = true,
                 ["removes", "runners"] => script.removes_nothing = false,
                 ["never", "gives", "up"] => script.never_gives_up = true,
+                ["revokes", "app", app] => {
+                    script.apps.insert(app_name(app)?, AppTrouble::Revoked);
+                }
+                ["limits", "app", app, "for", length] => {
+                    let trouble = AppTrouble::Limited(world.now + duration(length)?);
+                    script.apps.insert(app_name(app)?, trouble);
+                }
+                ["silences", "app", app] => {
+                    script.apps.insert(app_name(app)?, AppTrouble::Silent);
+                }
+                ["mends", "app", app] => {
+                    script.apps.remove(&app_name(app)?);
+                }
                 ["refuses", owner] => {
                     script.refuses.insert((*owner).to_owned());
                 }

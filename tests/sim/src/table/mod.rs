@@ -10,7 +10,7 @@ use std::rc::Rc;
 use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::audit::Audit;
-use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName};
 use muster_domain::image::Images;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
@@ -82,7 +82,7 @@ pub struct Tables {
     /// Which repositories GitHub is to be asked about.
     pub inquiries: Option<Stored<Inquiries>>,
     /// How far GitHub's list of webhook deliveries was read.
-    pub redeliveries: Option<Stored<Redeliveries>>,
+    pub redeliveries: BTreeMap<AppName, Stored<Redeliveries>>,
     /// What was told as notices.
     pub notices: Option<Stored<Notices>>,
     /// The set of pools that was applied last.
@@ -124,7 +124,7 @@ enum Item<'a> {
     Cooldowns,
     Images,
     Inquiries,
-    Redeliveries,
+    Redeliveries(AppName),
     Notices,
     Pools,
     PoolsVersion(u64),
@@ -149,7 +149,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::Cooldowns(_) => Item::Cooldowns,
         Write::Images(_) => Item::Images,
         Write::Inquiries(_) => Item::Inquiries,
-        Write::Redeliveries(_) => Item::Redeliveries,
+        Write::Redeliveries(next) => Item::Redeliveries(next.app),
         Write::Notices(_) => Item::Notices,
         Write::Pools(_) | Write::PoolsUnchanged(_) => Item::Pools,
         Write::PoolsVersion(set) => Item::PoolsVersion(set.version),
@@ -186,7 +186,7 @@ impl Tables {
             cooldowns: None,
             images: None,
             inquiries: None,
-            redeliveries: None,
+            redeliveries: BTreeMap::new(),
             notices: None,
             pools: None,
             pool_versions: BTreeMap::new(),
@@ -258,7 +258,7 @@ impl Tables {
             Write::Cooldowns(next) => is_replaced(self.cooldowns.as_ref(), next),
             Write::Images(next) => is_replaced(self.images.as_ref(), next),
             Write::Inquiries(next) => is_replaced(self.inquiries.as_ref(), next),
-            Write::Redeliveries(next) => is_replaced(self.redeliveries.as_ref(), next),
+            Write::Redeliveries(next) => is_replaced(self.redeliveries.get(&next.app), next),
             Write::Notices(next) => is_replaced(self.notices.as_ref(), next),
             Write::Pools(next) => is_replaced(self.pools.as_ref(), next),
             Write::Prices(next) => is_replaced(self.prices.as_ref(), next),
@@ -349,7 +349,7 @@ impl Tables {
                 }
                 Write::Redeliveries(next) => {
                     self.broken.remove("redeliveries");
-                    self.redeliveries = Some(written(next));
+                    self.redeliveries.insert(next.app, written(next));
                 }
                 Write::Notices(next) => {
                     self.broken.remove("notices");
@@ -406,7 +406,7 @@ impl Tables {
     /// The waiting jobs that claim an instance.
     #[must_use]
     pub fn jobs_for(&self, name: &InstanceName) -> Vec<JobKey> {
-        let first = (name.clone(), JobKey { repository: 0, job: 0 });
+        let first = (name.clone(), JobKey { app: AppName::MAIN, repository: 0, job: 0 });
         let own = self.claims.range(first..).take_while(|(claim, _)| claim == name);
         own.map(|(_, key)| *key).collect()
     }

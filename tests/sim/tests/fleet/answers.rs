@@ -16,7 +16,7 @@ use muster_domain::agent::{Agents, ListedAgent, RefusedAgent};
 use muster_domain::app::AppSettings;
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::ec2::{CooldownScope, ErrorClass, Make, Market};
-use muster_domain::ids::{Entity, JobKey, PoolName, RunnerId};
+use muster_domain::ids::{AppName, Entity, JobKey, PoolName, RunnerId};
 use muster_domain::instance::{Ages, DeleteReason, Instance, Slot, Waiting};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Approval, Job, JobStatus, Moved};
@@ -126,7 +126,7 @@ fn busy() -> (Bench, Vec<Instance>) {
     let bench = quiet();
     let mut rows = bench.idle(2);
     bench.make_due(&mut rows[1]);
-    rows[1].set_claim(JobKey { repository: 1, job: 1 }, ago(200));
+    rows[1].set_claim(JobKey { app: AppName::MAIN, repository: 1, job: 1 }, ago(200));
     rows[1].update_mark(|mark| mark.waiting = Some(Waiting::SecondRead));
     bench.store(&rows);
     let mut claimed = waiting(1, ago(300));
@@ -491,7 +491,7 @@ fn errors() {
     check(&bench, "error_of_a_file", json!({ "action": "pools", "file": mistaken }));
     let busy = rows[0].name.clone();
     let mut row = rows[0].clone();
-    assert!(row.github_started(JobKey { repository: 1, job: 7 }, ago(5)));
+    assert!(row.github_started(JobKey { app: AppName::MAIN, repository: 1, job: 7 }, ago(5)));
     let stored = bench.drive(bench.door.instance(&busy)).expect("read").expect("stored");
     bench.put(&[stored.change(row).into()]);
     let order = json!({ "action": "delete", "name": busy.as_str(), "reason": "old image" });

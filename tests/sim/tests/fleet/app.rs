@@ -9,6 +9,7 @@ use muster_control::app_watch::AppWatch;
 use muster_control::context::Context;
 use muster_control::ports::Jobs as _;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation, KeyProblem};
+use muster_domain::ids::AppName;
 use muster_domain::job::labels::Labels;
 use muster_domain::pool_file::RunnerGroup;
 use muster_domain::stored;
@@ -79,7 +80,7 @@ const ROWS: &[Row] = &[
         "no key",
         "key",
         |world| {
-            let why = KeyProblem::Unset.sentence("muster/app-key");
+            let why = KeyProblem::Unset.sentence("muster/app-key", AppName::MAIN);
             world.app.app = Err(AppProblem::NoKey(why));
         },
         "the App's key was never stored in secret muster/app-key; set it with: jq ",
@@ -89,7 +90,7 @@ const ROWS: &[Row] = &[
         "a bare PEM",
         "key-form",
         |world| {
-            let why = KeyProblem::BarePem.sentence("muster/app-key");
+            let why = KeyProblem::BarePem.sentence("muster/app-key", AppName::MAIN);
             world.app.app = Err(AppProblem::BadKey(why));
         },
         "secret muster/app-key contains only a private key; it must be JSON that includes the \

@@ -13,7 +13,7 @@ use muster_control::launches::pass::{
 use muster_control::ports::{Github, Operations, Registrar, Table, Write};
 use muster_control::reaps::orphans::Ledger;
 use muster_control::reaps::sweep::{Sweep, SweepReport};
-use muster_domain::ids::{InstallationId, LaunchId, RunnerId};
+use muster_domain::ids::{AppName, InstallationId, LaunchId, RunnerId};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{DeleteOrder, DeleteReason, Instance, Slot, State};
 use muster_domain::job::Job;
@@ -93,12 +93,12 @@ impl Bench {
         for cursor in ["reconciled", "rolled-up"] {
             self.drive(self.door.move_cursor(cursor, None, now)).expect("moved");
         }
-        let mut read = Redeliveries::new(now);
+        let mut read = Redeliveries::new(AppName::MAIN, now);
         read.release(None, now);
         self.put(&[Change::create(read).into()]);
         // All repositories have had their turn.
         let mut asked = Inquiries::default();
-        asked.turn.listed(Vec::new(), None, None, now);
+        asked.turn.listed(Vec::new(), None, None, &[AppName::MAIN], now);
         self.put(&[Change::create(asked).into()]);
         let pools = self.door.sim.settings.pools.iter();
         let kinds = pools.flat_map(|pool| &pool.instance_types);

@@ -4,7 +4,7 @@
 use muster_control::admin::Admin;
 use muster_control::context::Context;
 use muster_domain::ec2::Arch;
-use muster_domain::ids::EntityKind;
+use muster_domain::ids::{AppName, EntityKind};
 use muster_domain::pool_file::{
     Answers, EntityId, FoundImage, FoundTemplate, ImageFilter, NamedTemplate, Rights, RunnerGroup,
 };
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::bench::Bench;
 
-const ACME: EntityId = EntityId { kind: EntityKind::Organization, number: 9919 };
+const ACME: EntityId =
+    EntityId { app: AppName::MAIN, kind: EntityKind::Organization, number: 9919 };
 
 fn names() -> Answers {
     let group = |id, name: &str| RunnerGroup::new(id, name);

@@ -3,7 +3,7 @@
 use muster_control::context::Context;
 use muster_control::ports::{Operations, Write};
 use muster_control::runner_api::{MachineReport, RunnerApi};
-use muster_domain::ids::JobKey;
+use muster_domain::ids::{AppName, JobKey};
 use muster_domain::instance::{AfterEnd, Instance, StartReport};
 use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
@@ -307,7 +307,10 @@ fn an_order_marks_nothing_unless_it_is_accepted() {
             if call == at && now.order().is_none() {
                 came = true;
                 let mut next = now.record().clone();
-                assert!(next.github_started(JobKey { repository: 1, job: 1 }, bench.door.now()));
+                assert!(next.github_started(
+                    JobKey { app: AppName::MAIN, repository: 1, job: 1 },
+                    bench.door.now()
+                ));
                 bench.put(&[now.change(next).into()]);
             }
         });

@@ -3,7 +3,7 @@
 use muster_conformance::records;
 use muster_control::ports::Write;
 use muster_domain::ec2::{CooldownScope, ErrorClass, Market, Override};
-use muster_domain::ids::JobKey;
+use muster_domain::ids::{AppName, JobKey};
 use muster_domain::job::Approval;
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::cooldown::Cooldown;
@@ -26,7 +26,7 @@ fn large() -> Bench {
     let now = bench.door.now();
     let mut rows = bench.idle(2_000);
     for (row, n) in rows.iter_mut().zip(0..).filter(|(_, n)| n % 2 == 0) {
-        row.set_claim(JobKey { repository: 1, job: n }, now);
+        row.set_claim(JobKey { app: AppName::MAIN, repository: 1, job: n }, now);
     }
     bench.store(&rows);
     let age = |n: u64| now - Seconds(u32::try_from(n).expect("few"));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use futures_util::future::join;
+use muster_domain::ids::AppName;
 use muster_domain::job::labels::Labels;
 use muster_sim::agenda::{MINUTE, Millis};
 use muster_sim::executor::Pause;
@@ -253,7 +254,11 @@ fn a_rate_limit_is_waited_for() {
     // From the first page on, or once the pass has claimed its deliveries.
     for is_at_once in [true, false] {
         let bench = stack(&CASES[2]);
-        let record = || bench.change(|world| world.tables.redeliveries.as_deref().cloned());
+        let record = || {
+            bench.change(|world| {
+                world.tables.redeliveries.get(&AppName::MAIN).map(|one| one.record().clone())
+            })
+        };
         let before = record();
         let sweep = invocations::run(Rc::clone(&bench.door.sim), Call::Sweep, 0, false);
         bench.drive_with(sweep, |_| {

@@ -2,6 +2,7 @@
 //! wherever it stops.
 
 mod owner;
+mod several;
 
 use muster_api::{Reply, Request};
 use muster_cloud::github::{AppOwner, HookAttributes, Manifest};
@@ -11,6 +12,7 @@ use muster_control::context::Context;
 use muster_control::ports::Operations as _;
 use muster_domain::app::{AppProblem, KeyProblem};
 use muster_domain::hidden::Hidden;
+use muster_domain::ids::AppName;
 use muster_domain::job::labels::Labels;
 use muster_sim::agenda::Millis;
 use muster_sim::fault::Fault;
@@ -27,7 +29,7 @@ const API: &str = "https://api.github.com";
 fn bench() -> Bench {
     let bench = Bench::new();
     bench.change(|world| {
-        let why = KeyProblem::Unset.sentence("muster/app-key");
+        let why = KeyProblem::Unset.sentence("muster/app-key", AppName::MAIN);
         world.app.app = Err(AppProblem::NoKey(why));
         world.app.installations = Ok(Vec::new());
     });
@@ -75,13 +77,13 @@ fn create(code: &str) -> Value {
 
 /// The number of the App that is kept.
 fn kept(bench: &Bench) -> Option<String> {
-    bench.change(|world| world.secrets.app.as_ref().map(|app| app.app_id.clone()))
+    bench.change(|world| world.secrets.apps.get(&AppName::MAIN).map(|app| app.app_id.clone()))
 }
 
 /// The App is kept, GitHub takes its key, and sends its events here, signed with the stack's secret.
 fn is_set_up(bench: &Bench) -> bool {
     bench.change(|world| {
-        let Some(app) = &world.secrets.app else { return false };
+        let Some(app) = world.secrets.apps.get(&AppName::MAIN) else { return false };
         let truth = &world.github.truth;
         let hook = truth.hook(&app.app_id).expect("an App");
         truth.private_key(&app.app_id) == Some(app.private_key.expose())
@@ -103,7 +105,7 @@ fn audit(bench: &Bench) -> Vec<(String, String)> {
 /// Everything of both sides that must not be told.
 fn secrets(world: &World) -> Vec<String> {
     let mut all = vec![world.secrets.signing.value.expose().to_owned()];
-    if let Some(app) = &world.secrets.app {
+    if let Some(app) = world.secrets.apps.get(&AppName::MAIN) {
         let truth = &world.github.truth;
         all.extend(
             truth.private_key(&app.app_id).into_iter().flat_map(str::lines).map(str::to_owned),
@@ -184,7 +186,7 @@ fn what_is_refused_uses_no_code_up() {
     assert_eq!(ask(&bench, create(&code))["ok"], true);
     assert!(is_set_up(&bench));
     // Used, and then the App behind it is no more the stack's.
-    bench.change(|world| world.secrets.app = None);
+    bench.change(|world| _ = world.secrets.apps.remove(&AppName::MAIN));
     let used = ask(&bench, create(&code));
     let (kind, told) = error(&used);
     assert_eq!(kind, "not_found");
@@ -264,7 +266,7 @@ fn a_step_behind_the_key_is_left_and_said() {
     // The key is kept by its fifth call; GitHub is away from the next one on.
     let made = json!(bench.drive_with(answer(&bench, &settings, create(&code)), |_| {
         bench.change(|world| {
-            if world.secrets.app.is_some() && world.windows.is_empty() {
+            if world.secrets.apps.contains_key(&AppName::MAIN) && world.windows.is_empty() {
                 let (fault, from) = (Fault::OutageGithub, world.now);
                 world.windows.push(Window { fault, from, until: Millis::MAX });
             }
@@ -348,7 +350,7 @@ fn an_app_that_is_there_is_connected_when_its_key_is_its_own() {
 fn the_webhooks_secret_is_replaced_without_a_gap() {
     let settings = settings(&bench());
     let signs = |world: &World| {
-        let app = world.secrets.app.as_ref().expect("an App");
+        let app = world.secrets.apps.get(&AppName::MAIN).expect("an App");
         world.github.truth.hook_secret(&app.app_id).expect("a secret").to_owned()
     };
     let rotate = || json!({ "rotate": "webhook-secret", "by": "mira" });

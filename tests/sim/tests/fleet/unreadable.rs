@@ -15,7 +15,7 @@ use muster_control::ports::Write;
 use muster_control::reaps::batch::{self, Batch};
 use muster_control::runner_api::{MachineReport, RunnerApi, look};
 use muster_control::settings_cache::SettingsCache;
-use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, RunnerId};
+use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, RunnerId};
 use muster_domain::instance::{Instance, Slot, StartReport, State};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, JobEvent, JobStatus};
@@ -146,7 +146,7 @@ impl Scene {
             Change::create(muster_domain::switches::Switches::default()).into(),
             Change::create(muster_domain::launch::record::Cooldowns::default()).into(),
             Change::create(muster_domain::inquiry::Inquiries::default()).into(),
-            Change::create(Redeliveries::new(now)).into(),
+            Change::create(Redeliveries::new(AppName::MAIN, now)).into(),
             Change::create(Prices::default()).into(),
         ]);
         // These take the runners that are free, so that the job above needs a machine.

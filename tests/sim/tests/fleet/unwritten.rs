@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use muster_control::app_watch::AppWatch;
 use muster_control::context::Context;
-use muster_domain::ids::InstallationId;
+use muster_domain::ids::{AppName, InstallationId};
 use muster_domain::inquiry::{Inquiries, ListPosition, Turn};
 use muster_domain::job::labels::Labels;
 use muster_domain::launch::record::Cooldowns;
@@ -60,7 +60,7 @@ fn listed(left: u32, next: Option<u32>, now: Time) -> Turn {
     let installation = InstallationId(7);
     let next = next.map(|page| ListPosition { installation, page });
     let mut turn = Turn::default();
-    turn.listed((0..left).map(name).collect(), Some(installation), next, now);
+    turn.listed((0..left).map(name).collect(), Some(installation), next, &[AppName::MAIN], now);
     turn
 }
 

@@ -6,7 +6,7 @@ use muster_control::context::Context;
 use muster_control::jobs::ingest::{Folded, Ingest};
 use muster_control::reaps::batch::{Batch, ReceivedReap};
 use muster_control::reaps::reap::Ticket;
-use muster_domain::ids::{JobKey, RunnerId};
+use muster_domain::ids::{AppName, JobKey, RunnerId};
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::{JobEvent, JobStatus};
 use muster_domain::message::ReapMessage;
@@ -342,7 +342,7 @@ fn everything_that_shows_a_wait_shows_the_same() {
     }
 }
 
-const KEY: JobKey = JobKey { repository: 1, job: 77 };
+const KEY: JobKey = JobKey { app: AppName::MAIN, repository: 1, job: 77 };
 
 /// Lets a history happen. Returns what the metric was told.
 fn lived(bench: &Bench, history: &History) -> Vec<u64> {

@@ -66,12 +66,9 @@ impl StackSnapshot {
     /// without it, the result of the last recorded check is used.
     fn judged(self, app: Option<&AppStatus>) -> Overview {
         let Self { overview, cooldowns, .. } = &self;
-        let checked = self.notices.as_ref().and_then(|record| record.app.as_ref());
-        let app_checked_at = match app {
-            Some(_) => Some(overview.now),
-            None => checked.map(|checked| checked.at),
-        };
-        let checked = checked.map(|checked| checked.reported(overview.now));
+        let checked = self.notices.as_ref().and_then(|record| record.app_status(overview.now));
+        let (checked_at, checked) = checked.unzip();
+        let app_checked_at = app.map(|_| overview.now).or(checked_at);
         let cooldowns = cooldowns.as_ref();
         let mut all = damaged(&self.damages);
         all.extend(self.costs_due.map(|due| not_rolled_up(due, overview.now)));
@@ -118,7 +115,10 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
     pub(super) async fn status(&self, github: bool, now: Time) -> Result<Answer, AdminError> {
         let mut seen = self.look(&self.context.settings.pools).seen(now).await?;
         let watch = AppWatch { context: self.context };
-        let app = if github { Some(watch.status(&watch.facts().await, now)) } else { None };
+        let app = match github {
+            true => Some(watch.look(now).await.into_iter().map(|(_, status)| status).collect()),
+            false => None,
+        };
         let cooldowns = seen.cooldowns.as_ref().map(|known| known.reported(now));
         let (entities, orphans) = (std::mem::take(&mut seen.entities), seen.orphans.clone());
         Ok(Answer::Status(Box::new(StackStatus {

@@ -12,7 +12,7 @@ mod unreadable;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use muster_domain::causes::with_causes;
 use muster_domain::ids::{Entity, EntityKind};
 use muster_domain::inquiry::Inquiries;
@@ -75,7 +75,10 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     /// concurrently with the rest, because a backlog of deliveries takes all the time there is.
     pub async fn run(&self, silent: &[Stored<Job>], troubles: &[Trouble]) {
         let now = (self.clock)();
-        let redeliver = async { self.note("deliveries", self.redeliver(now).await) };
+        let redeliver = async {
+            let each = async |app| self.note("deliveries", self.redeliver(app, now).await);
+            join_all(self.context.settings.apps().into_iter().map(each)).await;
+        };
         if self.context.settings.unknown_pools().is_some() {
             // Which pool serves a job is unknown. Events wait in their queue.
             return redeliver.await;

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use muster_domain::ids::AppName;
 use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::{Delivery, DeliveryPage, Redeliveries};
 use muster_domain::stored::{Change, Stored};
@@ -31,20 +32,20 @@ const OVERDUE: &str = "redeliveries";
 const SAVED: usize = 25;
 
 impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
-    /// Redelivers failed deliveries within one run's limits.
-    pub(super) async fn redeliver(&self, now: Time) -> Result<(), PassError> {
+    /// Redelivers an App's failed deliveries within one run's limits.
+    pub(super) async fn redeliver(&self, app: AppName, now: Time) -> Result<(), PassError> {
         let table = self.context.table;
-        let anew = || Redeliveries::renewed(now);
-        let stored = writes::renewed(table, table.redeliveries().await, anew, now).await?;
-        let known = stored.as_deref().cloned().unwrap_or_else(|| Redeliveries::new(now));
+        let anew = || Redeliveries::renewed(app, now);
+        let stored = writes::renewed(table, table.redeliveries(app).await, anew, now).await?;
+        let known = stored.as_deref().cloned().unwrap_or_else(|| Redeliveries::new(app, now));
         if !known.is_due(now) {
             return Ok(());
         }
         let is_overdue = stored.is_some() && known.is_overdue(now);
-        if is_overdue && !writes::take_turn(table, OVERDUE, now).await? {
+        if is_overdue && !writes::take_turn(table, &app.qualify(OVERDUE), now).await? {
             return Ok(());
         }
-        let (first, limited_until) = match self.context.github.deliveries(None).await {
+        let (first, limited_until) = match self.context.github.deliveries(app, None).await {
             Ok(page) => (Some(page.unwrap_or_default()), None),
             Err(trouble) => {
                 self.failed_call("deliveries could not be listed", &trouble);
@@ -133,7 +134,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> RedeliveryPas
             self.redeliver_all(&probes, RedeliveryReason::Probe).await?;
         }
         let is_unfinished = self.next.is_reading() || self.next.down_since().is_some();
-        self.recover.report.borrow_mut().is_unfinished = is_unfinished;
+        self.recover.report.borrow_mut().is_unfinished |= is_unfinished;
         self.next.release(self.limited_until, self.now);
         self.save().await?;
         if self.sent > 0 {
@@ -182,7 +183,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> RedeliveryPas
     /// Returns the round's next page, if GitHub lists it now.
     async fn page<'p>(&mut self, first: &'p DeliveryPage) -> Option<Cow<'p, DeliveryPage>> {
         let Some(cursor) = self.next.cursor() else { return Some(Cow::Borrowed(first)) };
-        match self.recover.context.github.deliveries(Some(cursor)).await {
+        match self.recover.context.github.deliveries(self.next.app, Some(cursor)).await {
             Ok(Some(page)) => Some(Cow::Owned(page)),
             Ok(None) => {
                 tracing::warn!(cursor, "GitHub no longer knows a page of its deliveries");
@@ -223,7 +224,7 @@ impl<'a, 'b, W: Wired<Table: Table, Queue: Queue, Github: Github>> RedeliveryPas
 
     async fn redeliver(&mut self, one: &Delivery, reason: RedeliveryReason) -> Flow {
         self.calls += 1;
-        match self.recover.context.github.redeliver(one.id).await {
+        match self.recover.context.github.redeliver(self.next.app, one.id).await {
             Ok(true) => {
                 self.sent += 1;
                 self.recover.report.borrow_mut().redelivered += 1;

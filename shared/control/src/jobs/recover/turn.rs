@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use muster_domain::ids::{Entity, InstallationId};
+use muster_domain::ids::{AppName, Entity, InstallationId};
 use muster_domain::inquiry::{Inquiries, InquiryStep, ListPosition, Turn};
 use muster_domain::launch::record::trouble::{RequestKind, Trouble, TroubleScope};
 use muster_domain::provider::ProviderError;
@@ -15,7 +15,7 @@ use crate::Settings;
 use crate::context::Wired;
 use crate::health::note_answer;
 use crate::jobs::take_in::{TakeIn, TakeInError};
-use crate::ports::{Github, Operations as _, Queue, Table};
+use crate::ports::{Github, Operations as _, Queue, RepositoryPage, Table};
 use crate::writes::{self, PassError};
 
 /// Cursor of the last overdue listing.
@@ -37,8 +37,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             _ if self.is_out_of_time() => Ok(()),
             InquiryStep::Wait => Ok(()),
             // This sweep just hit a rate limit, which may include the listing.
-            InquiryStep::List(_) if limited.len() > before.len() => Ok(()),
-            InquiryStep::List(place) => self.list_repositories(&turn, place, now).await,
+            InquiryStep::List(..) if limited.len() > before.len() => Ok(()),
+            InquiryStep::List(app, place) => self.list_repositories(&turn, app, place, now).await,
             InquiryStep::Query => {
                 let (mut next, skipped) = (turn.clone(), skipped(troubles, limited));
                 let one = next.take(|repository| !skipped.contains(&account(repository)));
@@ -56,6 +56,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     async fn list_repositories(
         &self,
         turn: &Turn,
+        app: AppName,
         place: Option<ListPosition>,
         now: Time,
     ) -> Result<(), PassError> {
@@ -63,12 +64,15 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         if is_overdue && !writes::take_turn(self.context.table, LISTED, now).await? {
             return Ok(());
         }
-        let page = match self.context.github.repositories_from(place).await {
+        let page = match self.context.github.repositories_from(app, place).await {
             Ok(page) => page,
-            // The next sweep lists it again.
             Err(trouble) => {
                 self.failed_call("the App's repositories could not be listed", &trouble);
-                return Ok(());
+                // The next sweep lists it again, unless other Apps would wait for this one.
+                if self.context.settings.other_apps.is_empty() {
+                    return Ok(());
+                }
+                RepositoryPage::default()
             }
         };
         if let Some(trouble) = &page.passed_over {
@@ -77,7 +81,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
         let mut served = page.repositories;
         served.retain(|name| is_served(name, self.context.settings));
         let mut next = turn.clone();
-        next.listed(served, page.installation, page.next, now);
+        next.listed(served, page.installation, page.next, &self.context.settings.apps(), now);
         self.note_turn(turn, next).await?;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Reads of orphans, switches, pools, the audit trail and cursors.
 
 use muster_domain::audit::Audit;
-use muster_domain::ids::MachineId;
+use muster_domain::ids::{AppName, MachineId};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
@@ -25,7 +25,7 @@ pub trait Operations {
     /// Returns the repositories to query GitHub about, if an event was ever unreadable.
     async fn inquiries(&self) -> Result<Option<Stored<Inquiries>>, ReadError>;
     /// Returns how far GitHub's list of webhook deliveries was read, if it ever was.
-    async fn redeliveries(&self) -> Result<Option<Stored<Redeliveries>>, ReadError>;
+    async fn redeliveries(&self, app: AppName) -> Result<Option<Stored<Redeliveries>>, ReadError>;
     /// Returns which notices the receiver knows about, if any were ever sent.
     async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError>;
     /// Returns the set of pools that was applied last, if any was.

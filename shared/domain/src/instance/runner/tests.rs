@@ -1,7 +1,7 @@
 //! Reports of the machine and of GitHub, in any order and any number of times.
 
 use super::{ReportError, Start, StartReport};
-use crate::ids::{JobKey, RunnerId};
+use crate::ids::{AppName, JobKey, RunnerId};
 use crate::instance::{DeleteReason, Instance, RunnerState, StopCause};
 use crate::pool::Pool;
 use crate::testkit::{
@@ -10,7 +10,7 @@ use crate::testkit::{
     timings,
 };
 
-const OTHER: JobKey = JobKey { repository: 1, job: 9 };
+const OTHER: JobKey = JobKey { app: AppName::MAIN, repository: 1, job: 9 };
 
 fn start(instance: &mut Instance, second: u32) -> Result<Start, ReportError> {
     testkit::start(instance, report(), at(second))

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::ids::{InstallationId, JobKey, RunnerId};
+use crate::ids::{AppName, InstallationId, JobKey, RunnerId};
 use crate::job::PassedOver;
 use crate::job::labels::Labels;
 use crate::time::Seconds;
@@ -10,7 +10,7 @@ fn event(status: JobStatus) -> JobEvent {
     let at = |millis| Some(Time::from_millis(millis));
     let started = status >= JobStatus::InProgress;
     JobEvent {
-        key: JobKey { repository: 1, job: 2 },
+        key: JobKey { app: AppName::MAIN, repository: 1, job: 2 },
         status,
         repository: "acme/web".into(),
         private: true,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::passes::pass;
 use super::worlds::world;
 use crate::ec2::ErrorClass;
-use crate::ids::JobKey;
+use crate::ids::{AppName, JobKey};
 use crate::instance::{DeleteOrder, DeleteReason, Instance};
 use crate::observation::Observation;
 use crate::testkit::{
@@ -96,7 +96,7 @@ pub(super) fn lived((start, past, quiet): (Instance, Vec<Happening>, u32)) -> (I
 /// Makes the calls that `control`'s passes would make, under their conditions.
 fn happen(instance: &mut Instance, happening: &Happening, now: &mut Time) {
     let timings = timings();
-    let job = |job: &u64| JobKey { repository: 1, job: *job };
+    let job = |job: &u64| JobKey { app: AppName::MAIN, repository: 1, job: *job };
     let name = instance.runner_name();
     let live = instance.state().is_live();
     match happening {

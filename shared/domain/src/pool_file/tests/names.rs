@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::yaml;
 use crate::ec2::Arch;
-use crate::ids::{Entity, EntityKind};
+use crate::ids::{AppName, Entity, EntityKind};
 use crate::pool::{Image, OwnTemplate};
 use crate::pool_file::{
     Answers, EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate,
@@ -18,7 +18,7 @@ fn entity(text: &str) -> Entity {
 }
 
 const fn organization(number: u64) -> EntityId {
-    EntityId { kind: EntityKind::Organization, number }
+    EntityId { app: AppName::MAIN, kind: EntityKind::Organization, number }
 }
 
 fn filter(arch: Arch) -> ImageFilter {
@@ -63,7 +63,7 @@ fn answers() -> Answers {
     let image = |id: &str| {
         Some(FoundImage { id: id.to_owned(), name: "acme-runner-2026-11-01".to_owned() })
     };
-    let id = |kind, number| EntityId { kind, number };
+    let id = |kind, number| EntityId { app: AppName::MAIN, kind, number };
     Answers {
         entities: [
             (organization(9919), Some(entity("acme"))),
@@ -178,7 +178,7 @@ fn defaults_are_resolved_where_they_hold() {
     let text = pools(&["priority: 1", "priority: 2", "entity: { enterprise: 42 }"])
         .replace("defaults:", &format!("defaults:\n  entity: {{ organization: 9919 }}\n  {IMAGE}"));
     let asked_for = open(&text, &Answers::default());
-    let enterprise = EntityId { kind: EntityKind::Enterprise, number: 42 };
+    let enterprise = EntityId { app: AppName::MAIN, kind: EntityKind::Enterprise, number: 42 };
     let expected = [
         Question::Entity(organization(9919)),
         Question::Entity(enterprise),

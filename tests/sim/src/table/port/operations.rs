@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::audit::Audit;
-use muster_domain::ids::MachineId;
+use muster_domain::ids::{AppName, MachineId};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
@@ -36,8 +36,8 @@ impl Operations for Door {
         self.read_of("inquiries", |tables| tables.inquiries.clone()).await
     }
 
-    async fn redeliveries(&self) -> Result<Option<Stored<Redeliveries>>, ReadError> {
-        self.read_of("redeliveries", |tables| tables.redeliveries.clone()).await
+    async fn redeliveries(&self, app: AppName) -> Result<Option<Stored<Redeliveries>>, ReadError> {
+        self.read_of("redeliveries", |tables| tables.redeliveries.get(&app).cloned()).await
     }
 
     async fn notices(&self) -> Result<Option<Stored<Notices>>, ReadError> {
