@@ -308,12 +308,44 @@ fn audit() {
         (rest["lines"][0]["why"].as_str(), &rest["next"]),
         (Some("a job runs on it"), &Value::Null)
     );
-    let own = ask(&bench, json!({ "action": "audit", "subject": name, "since": ago(9 * days) }));
-    assert_eq!(own["lines"].as_array().map(Vec::len), Some(3), "{own}");
-    for wrong in [json!({ "limit": 0 }), json!({ "since": ago(401 * days) })] {
-        let mut request = wrong.clone();
+    // Columns: the request; the lines, by the second before now at which each was written; whether there are more.
+    let rows: [(Value, Option<&[i64]>, bool); 14] = [
+        (json!({}), Some(&[200, 300, 2 * days]), false),
+        (json!({ "limit": 3 }), Some(&[200, 300, 2 * days]), false),
+        (json!({ "limit": 2 }), Some(&[200, 300]), true),
+        (json!({ "since": ago(9 * days) }), Some(&[200, 300, 2 * days, 8 * days]), false),
+        (json!({ "until": ago(2 * days) }), Some(&[2 * days, 8 * days]), false),
+        (json!({ "since": ago(300), "until": ago(300) }), Some(&[300]), false),
+        (json!({ "subject": name }), Some(&[200, 2 * days]), false),
+        (json!({ "subject": name, "limit": 1 }), Some(&[200]), true),
+        (json!({ "subject": name, "limit": 2 }), Some(&[200, 2 * days]), false),
+        (
+            json!({ "subject": name, "since": ago(9 * days), "until": ago(300) }),
+            Some(&[2 * days, 8 * days]),
+            false,
+        ),
+        (
+            json!({ "limit": 5_000, "since": ago(400 * days - 60) }),
+            Some(&[200, 300, 2 * days, 8 * days]),
+            false,
+        ),
+        (json!({ "limit": 5_001 }), None, false),
+        (json!({ "limit": 0 }), None, false),
+        (json!({ "since": ago(400 * days) }), None, false),
+    ];
+    for (fields, seconds, is_part) in rows {
+        let mut request = fields.clone();
         request["action"] = json!("audit");
-        assert_eq!(ask(&bench, request)["error"]["code"], "bad_request", "{wrong}");
+        let answer = ask(&bench, request);
+        let Some(seconds) = seconds else {
+            assert_eq!(answer["error"]["code"], "bad_request", "{fields}");
+            continue;
+        };
+        let lines =
+            answer["lines"].as_array().unwrap_or_else(|| panic!("{fields}: {answer}")).iter();
+        let found: Vec<Value> = lines.map(|line| line["at"].clone()).collect();
+        let expected: Vec<Value> = seconds.iter().map(|seconds| json!(ago(*seconds))).collect();
+        assert_eq!((found, answer["next"].is_string()), (expected, is_part), "{fields}");
     }
 }
 

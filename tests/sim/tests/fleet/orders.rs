@@ -1,8 +1,9 @@
 //! What operators may not order now, and what they must always be able to take back.
 
 use muster_control::context::Context;
-use muster_control::ports::{Operations, Write};
+use muster_control::ports::{Launches as _, Operations, Write};
 use muster_control::runner_api::{MachineReport, RunnerApi};
+use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::{AppName, JobKey};
 use muster_domain::instance::{AfterEnd, Instance, StartReport};
 use muster_domain::pool::Pool;
@@ -18,6 +19,8 @@ use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::listings::{ask, ask_with};
+use super::reaps::woken_pools;
+use super::writers::close;
 
 fn switched_off(bench: &Bench, switch: &Switch) {
     let off = SwitchedOff {
@@ -405,4 +408,44 @@ fn a_canary_takes_no_room_that_a_job_has_just_taken() {
         }
     }
     assert!(refusals > 1, "it looks before it commits");
+}
+
+/// Columns: the order, after a pause of everything; the pools whose back-off ends, which are woken.
+#[test]
+fn a_resume_wakes_the_pools_that_it_concerns() {
+    let rows: [(Value, &[&str]); 6] = [
+        (json!({"launches": "on"}), &["other", "small"]),
+        (json!({"pools": {"small": "on"}}), &["small"]),
+        (json!({"pools": {"small": "on", "other": "off"}}), &["small"]),
+        (json!({"deletes": "on"}), &[]),
+        (json!({"launches": "off"}), &[]),
+        (json!({"pools": {"small": "off"}}), &[]),
+    ];
+    for (fields, woken) in rows {
+        let pool = |name| schedule::pool(name, &["linux"], 5, "spot", None);
+        let bench = Bench::of(vec![pool("small"), pool("other")]);
+        let set = |fields: &Value| {
+            let mut order = fields.clone();
+            (order["version"], order["action"]) = (json!(1), json!("switch"));
+            order["reason"] = json!("a test");
+            assert_eq!(ask(&bench, order)["ok"], true, "{fields}");
+        };
+        set(
+            &json!({"launches": "off", "deletes": "off", "pools": {"small": "off", "other": "off"}}),
+        );
+        for name in ["small", "other"] {
+            close(&bench, CooldownScope::Pool(name.parse().expect("a pool")));
+        }
+        set(&fields);
+        let pools = woken_pools(&bench);
+        assert_eq!(pools, woken.iter().map(ToString::to_string).collect(), "{fields}");
+        let left = bench.drive(bench.door.cooldowns()).expect("read").expect("stored");
+        let is_closed = |name: &str| {
+            let closed = CooldownScope::Pool(name.parse().expect("a pool"));
+            left.covering(&closed, bench.door.now() + Seconds(30)).is_some()
+        };
+        for name in ["small", "other"] {
+            assert_eq!(is_closed(name), !woken.contains(&name), "{name}: {fields}");
+        }
+    }
 }

@@ -459,6 +459,84 @@ fn a_delivery_is_repeated_to_test_the_webhook() {
     assert_eq!(audit(&bench), [], "nothing was changed");
 }
 
+/// Columns: the status of the new attempt, the number of reads after which GitHub shows it, whether it is of the same
+/// event, and what the answer says is wrong.
+#[test]
+fn a_redelivery_is_judged_by_its_own_status_within_fifteen_reads() {
+    let rows: [(Option<u16>, u32, bool, Option<&str>); 9] = [
+        (Some(200), 1, true, None),
+        (Some(299), 15, true, None),
+        (Some(199), 1, true, Some("GitHub's \"workflow_job\" was answered 199: ")),
+        (Some(300), 1, true, Some("GitHub's \"workflow_job\" was answered 300: ")),
+        (
+            Some(401),
+            2,
+            true,
+            Some("GitHub's \"workflow_job\" was answered 401: the webhook's secret"),
+        ),
+        (None, 1, true, Some("GitHub's \"workflow_job\" got no connection: ")),
+        (
+            Some(200),
+            16,
+            true,
+            Some("GitHub did not redeliver its \"workflow_job\" event within 15 s"),
+        ),
+        (
+            Some(200),
+            1,
+            false,
+            Some("GitHub did not redeliver its \"workflow_job\" event within 15 s"),
+        ),
+        (
+            Some(503),
+            99,
+            true,
+            Some("GitHub did not redeliver its \"workflow_job\" event within 15 s"),
+        ),
+    ];
+    for (status, reads, is_same, wrong) in rows {
+        let row = format!("{status:?} after {reads} reads, {is_same}");
+        let bench = bench();
+        let code = make(&bench, "muster");
+        ask(&bench, create(&code));
+        bench.change(|world| {
+            // Two events were sent before, the newest one twice; GitHub does not redeliver by itself here.
+            for number in 0..2 {
+                let labels = Labels::new(["linux"]);
+                let job = github::Job::planned(number, "acme/web", true, labels, None);
+                world.github.jobs.push(job);
+                world.queue_job(number);
+                world.delivered(number, true);
+            }
+            world.github.truth.attempted(1, Some(500), world.now);
+        });
+        let (asked, mut is_sent) = (bench.change(|world| world.calls.github), false);
+        let settings = settings(&bench);
+        let test = json!({ "hook": "test" });
+        let tested = json!(bench.drive_with(answer(&bench, &settings, test), |_| {
+            bench.change(|world| {
+                // The list before it, and the redelivery.
+                if !is_sent && world.calls.github - asked >= 1 + u64::from(reads) {
+                    is_sent = true;
+                    world.github.truth.attempted(u64::from(is_same), status, world.now);
+                }
+            });
+        }));
+        assert_eq!(tested["ok"], true, "{row}: {tested}");
+        let found = tested["wrong"].as_str();
+        let is_right = match wrong {
+            Some(wrong) => found.is_some_and(|found| found.starts_with(wrong)),
+            None => found.is_none(),
+        };
+        assert!(is_right, "{row}: {tested}");
+        let is_shown = wrong.is_none_or(|wrong| !wrong.contains("did not redeliver"));
+        assert_eq!(tested["tested"].is_object(), is_shown, "{row}: {tested}");
+        if is_shown {
+            assert_eq!(tested["tested"]["status"], json!(status), "{row}");
+        }
+    }
+}
+
 /// Where a value of the wrong kind is refused, it is not quoted: it may be a key in the wrong place.
 #[test]
 fn a_key_in_the_wrong_place_is_not_quoted() {

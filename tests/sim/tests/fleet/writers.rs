@@ -32,7 +32,7 @@ fn stack() -> Bench {
 }
 
 /// EC2 has just refused this.
-fn close(bench: &Bench, closed: CooldownScope) {
+pub(crate) fn close(bench: &Bench, closed: CooldownScope) {
     let now = bench.door.now();
     let cooldown = Cooldown {
         closed,

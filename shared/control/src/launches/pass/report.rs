@@ -194,3 +194,39 @@ pub async fn send_wakes<Q: Queue>(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::at;
+
+    /// Columns: whether the request is not done, and whether a job is not on record yet; the receives; the delay.
+    #[test]
+    fn a_wake_up_returns_as_often_as_it_can_help() {
+        for (again, is_early, receives, wait) in [
+            (false, false, 1, None),
+            (true, false, 1, Some(2)),
+            (true, true, 1, Some(2)),
+            (true, false, 49, Some(2)),
+            (true, false, 50, None),
+            (false, true, 1, Some(1)),
+            (false, true, 2, Some(1)),
+            (false, true, 3, None),
+        ] {
+            let report = LaunchReport { again, is_early, ..LaunchReport::default() };
+            let passed = Ok::<_, ()>(report);
+            let found = comes_again(&passed, receives);
+            assert_eq!(found, wait.map(Seconds), "{again}, {is_early}, {receives}");
+        }
+        for (receives, returns) in [(1, true), (49, true), (50, false)] {
+            assert_eq!(comes_again(&Err(()), receives).is_some(), returns, "failed, {receives}");
+        }
+    }
+
+    #[test]
+    fn an_invocation_leaves_time_for_its_last_call() {
+        for (begun, deadline, last) in [(0, 60, 35), (0, 50, 25), (0, 20, 10), (9, 19, 14)] {
+            assert_eq!(last_call(at(begun), at(deadline)), at(last), "{begun} to {deadline}");
+        }
+    }
+}
