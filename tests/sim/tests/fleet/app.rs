@@ -427,6 +427,20 @@ fn a_pool_of_somebody_who_has_not_installed_the_app_is_told() {
     assert!(told.starts_with(begins), "{told}");
 }
 
+/// Without the App's own answer, its runner groups would only be refused.
+#[test]
+fn no_group_is_asked_for_while_the_app_does_not_answer() {
+    for (is_known, calls) in [(true, 6), (false, 4)] {
+        let bench = Bench::new();
+        if !is_known {
+            let refused = AppProblem::Unknown { app: "4242".to_owned() };
+            bench.change(|world| world.app.app = Err(refused));
+        }
+        status(&bench, true);
+        assert_eq!(bench.change(|world| world.calls.github), calls, "{is_known}");
+    }
+}
+
 /// What cannot be found out hides nothing else, and GitHub is asked only where that is wanted.
 #[test]
 fn what_github_does_not_say_is_unknown() {

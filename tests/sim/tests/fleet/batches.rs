@@ -1,8 +1,9 @@
 //! What an invocation is done with, and what comes again.
 
 use muster_control::context::Context;
-use muster_control::jobs::batch::JobsBatch;
+use muster_control::jobs::batch::{JobsBatch, JobsReport};
 use muster_control::launches::wake_up::{WakeReport, WakeUp};
+use muster_control::metrics::Metric;
 use muster_control::ports::Received;
 use muster_control::settings_cache::SettingsCache;
 use muster_domain::message::{JobsMessage, WakePool};
@@ -28,6 +29,10 @@ fn queued(bench: &Bench, n: u64) -> Event {
 }
 
 fn run(bench: &Bench, messages: &[Event]) -> Vec<bool> {
+    report(bench, messages).acked
+}
+
+fn report(bench: &Bench, messages: &[Event]) -> JobsReport {
     let door = &bench.door;
     let settings = &door.sim.settings;
     let batch = JobsBatch {
@@ -35,7 +40,7 @@ fn run(bench: &Bench, messages: &[Event]) -> Vec<bool> {
         cache: &SettingsCache::default(),
         clock: &|| door.now(),
     };
-    bench.drive(batch.run(messages)).acked
+    bench.drive(batch.run(messages))
 }
 
 fn wake(bench: &Bench, received: &Received<WakePool>) -> WakeReport {
@@ -95,6 +100,29 @@ fn a_message_that_cannot_be_read_is_left() {
     let bench = Bench::new();
     let unreadable = Received { message: None, ..queued(&bench, 1) };
     assert_eq!(run(&bench, &[unreadable, queued(&bench, 2)]), [false, true]);
+}
+
+/// Columns: whether the message can be read, whether the table accepts it, its receives; whether it counts as failing.
+#[test]
+fn a_message_that_no_retry_helps_counts_as_failing_at_once() {
+    for (is_readable, is_stored, receives, is_failing) in [
+        (true, true, 1, false),
+        (true, true, 9, false),
+        (true, false, 1, false),
+        (true, false, 9, true),
+        (false, true, 1, true),
+        (false, true, 9, true),
+    ] {
+        let bench = Bench::new();
+        let event = queued(&bench, 1);
+        let message = event.message.clone().filter(|_| is_readable);
+        let rate = if is_stored { 0 } else { 1_000_000 };
+        bench.change(|world| world.fault_rates.set(Fault::CommitRefused, rate));
+        let report = report(&bench, &[Received { message, receives, ..event }]);
+        let failing = report.measures.iter().filter(|one| one.metric == Metric::MessagesFailing);
+        let count = failing.count();
+        assert_eq!(count, usize::from(is_failing), "{is_readable}, {is_stored}, {receives}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use muster_control::admin;
 use muster_control::context::Context;
+use muster_control::ports::Write;
 use muster_domain::image::Images;
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::stored::Change;
@@ -187,4 +188,37 @@ fn a_file_is_applied_where_no_version_can_be_read() {
         (&json!(true), &json!(4)),
         "{applied}"
     );
+}
+
+/// The record of the pools is damaged. Columns: the versions that are kept after the audit trail's last line; those that
+/// cannot be read; the maximum of the pool that applies, if the newest version can be read, and of the one that is shown.
+#[test]
+fn the_newest_version_takes_the_place_of_a_damaged_record() {
+    let rows: [(u64, &[u64], Option<u32>, u32); 6] = [
+        (0, &[], Some(5), 5),
+        (1, &[], Some(6), 6),
+        (2, &[], Some(7), 7),
+        (2, &[5], None, 6),
+        (0, &[3], None, 4),
+        (0, &[3, 2], None, 3),
+    ];
+    for (later, broken, applies, shown) in rows {
+        let (bench, _) = bench();
+        let newest = bench.change(|world| world.tables.pools.clone()).expect("a set");
+        for version in 4..4 + later {
+            let mut set = newest.record().clone();
+            (set.version, set.pools[0].max) = (version, 2 + version as u32);
+            bench.put(&[Write::PoolsVersion(Box::new(set))]);
+        }
+        bench.change(|world| {
+            let kept = broken.iter().map(|version| format!("pools#{version}"));
+            world.tables.broken.extend(kept.chain(["pools".to_owned()]));
+        });
+        let settings = &bench.door.sim.settings;
+        let found = bench.drive(settings.current(&bench.door)).expect("read");
+        let max = found.pools.first().map(|pool| pool.max);
+        assert_eq!(max, applies, "{later} later, {broken:?} broken");
+        let last = bench.drive(settings.current_or_last(&bench.door)).expect("read");
+        assert_eq!(last.pools[0].max, shown, "{later} later, {broken:?} broken");
+    }
 }

@@ -5,12 +5,14 @@ use muster_control::context::Context;
 use muster_control::jobs::ingest::{Folded, Ingest};
 use muster_control::ports::Jobs;
 use muster_control::runner_api::RunnerApi;
-use muster_domain::ids::RunnerId;
-use muster_domain::instance::{Ages, Instance};
+use muster_domain::audit::AuditKind;
+use muster_domain::ids::{PoolName, RunnerId};
+use muster_domain::instance::{Ages, DeleteOrder, Instance};
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
+use muster_domain::timings::Timings;
 use muster_sim::schedule;
 
 use crate::bench::{Bench, waiting};
@@ -147,5 +149,74 @@ fn jobs_that_another_fleet_takes_are_reported() {
         let findings = bench.drive(known_findings(context, begun + Seconds(60))).expect("read");
         let key = "pool-foreign-runners:small";
         assert_eq!(findings.iter().any(|one| one.key == key), is_reported, "{name}: {findings:?}");
+    }
+}
+
+/// Columns: whether the order kills a running job, the state of the machine, whether its end was announced, and whether its
+/// runner was known to have a job; whether the job that is now known is recorded as killed.
+#[test]
+fn a_job_that_is_known_only_when_its_machine_ends_is_recorded_as_killed() {
+    for (kills, is_deleting, is_told, had_job, is_killed) in [
+        (true, true, false, false, true),
+        (true, false, true, false, true),
+        (true, false, false, false, false),
+        (false, true, true, false, false),
+        (true, true, true, true, false),
+    ] {
+        let bench = Bench::new();
+        let mut row = bench.idle(1).remove(0);
+        let (now, timings) = (bench.door.now(), Timings::default());
+        let job = waiting(7, now);
+        let order = DeleteOrder {
+            at: now,
+            by: "ada".to_owned(),
+            reason: "a test".to_owned(),
+            force: false,
+            bypass_github_unauthorized: false,
+            kill_running_job: kills,
+        };
+        if had_job {
+            assert!(row.github_started(job.key(), now));
+        }
+        row.order_delete(&order, now);
+        row.update_mark(|mark| mark.kill_told = is_told);
+        if is_deleting {
+            row.to_deleting(now, "the test", &timings);
+        }
+        bench.store(std::slice::from_ref(&row));
+        let event = JobEvent {
+            status: JobStatus::InProgress,
+            runner: Some(row.runner_name()),
+            runner_id: row.runner.id,
+            ..job.last_event
+        };
+        let door = &bench.door;
+        let ingest = Ingest { context: Context::new(door, &(), &(), &(), &door.sim.settings) };
+        bench.drive(ingest.fold(&event, now)).expect("stored");
+        let lines = bench.change(|world| world.tables.audits.clone());
+        let killed = lines.iter().filter(|line| line.kind == AuditKind::JobKilled).count();
+        let what = format!("{kills}, {is_deleting}, {is_told}, {had_job}");
+        assert_eq!(killed, usize::from(is_killed), "{what}: {lines:?}");
+    }
+}
+
+/// Every job that the pool no longer serves moves, and only such a job.
+#[test]
+fn the_jobs_that_a_changed_pool_does_not_serve_move_to_one_that_does() {
+    for (labels, moved) in [("arm", 3), ("linux", 0)] {
+        let pool =
+            |name, label: &str| schedule::pool(name, &["self-hosted", label], 9, "spot", None);
+        let bench = Bench::of(vec![pool("small", labels), pool("other", "linux")]).compared();
+        for n in 1..=3 {
+            bench.put(&[Change::create(waiting(n, bench.door.now())).into()]);
+        }
+        let report = bench.drive(bench.sweep());
+        assert_eq!(report.problems, [] as [&str; 0], "{labels}");
+        let jobs = bench.change(|world| world.tables.jobs.clone());
+        let is_moved = |pool: &PoolName| pool.as_str() == "other";
+        let count = jobs.values().filter(|job| job.pool.as_ref().is_some_and(is_moved)).count();
+        assert_eq!(count, moved, "{labels}");
+        let woken = crate::reaps::woken_pools(&bench);
+        assert_eq!(woken.contains("other"), moved > 0, "{labels}: {woken:?}");
     }
 }

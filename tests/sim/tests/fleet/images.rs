@@ -145,6 +145,9 @@ fn each_order_changes_what_it_says_and_a_dry_run_nothing() {
             let answer = ask(&bench, order);
             let error = answer["error"]["message"].as_str().map(|error| format!("error: {error}"));
             let change = answer["changes"][0].as_str().map(str::to_owned);
+            if !request["family"].is_null() && !change.is_none() {
+                assert_eq!(answer["changes"].as_array().map(Vec::len), Some(1), "{request}");
+            }
             let found = error.or(change).unwrap_or_default();
             assert!(
                 found.starts_with(said) && found.is_empty() == said.is_empty(),
@@ -170,12 +173,14 @@ fn a_build_needs_images_that_are_on_and_is_ordered_once() {
     let bench = Bench::new();
     let refused = ask(&bench, json!({ "order": "build" }));
     assert_eq!(refused["error"]["message"], "images are off; turn them on first: muster image on");
-    assert_eq!(ask(&bench, json!({ "order": "on", "by": "ada" }))["on"], true);
+    let on = json!({ "order": "on", "by": "ada", "reason": "  " });
+    assert_eq!(ask(&bench, on)["on"], true);
     let first = ask(&bench, json!({ "order": "build", "by": "ada", "reason": "a new hook" }));
     assert_eq!(first["families"][0]["ordered_by"], "ada");
     assert_eq!(ask(&bench, json!({ "order": "build", "by": "eve" }))["changes"], Value::Null);
     let lines = bench.change(|world| world.tables.audits.clone());
     let told: Vec<&str> = lines.iter().map(|line| line.why.as_str()).collect();
+    assert!(told.iter().all(|why| !why.trim_end().ends_with(':')), "{told:?}");
     assert!(
         told.iter().any(|why| why.ends_with("as soon as a machine is available: a new hook")),
         "{told:?}"

@@ -14,9 +14,9 @@ use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 use muster_domain::message::WakePool;
-use muster_domain::pool::capacity::Capacity;
+use muster_domain::pool::capacity::{Capacity, Configured};
 use muster_domain::stored::{Change, Stored, Version};
-use muster_domain::time::Seconds;
+use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 use muster_sim::agenda::{Millis, Which};
 use muster_sim::fault::Fault;
@@ -63,6 +63,8 @@ fn a_job_that_waits_for_an_approval_expires_after_thirty_one_days() {
         bench.drive(muster_sim::executor::Pause::new(&door.sim, hours * HOUR));
         let pass = Sweep { context: Context::new(door, door, door, &(), &door.sim.settings) };
         assert_eq!(bench.drive(pass.sweep(door.now())).expired, expired, "after {hours} hours");
+        let stored = bench.change(|world| world.tables.jobs.values().next().expect("it").expired);
+        assert_eq!(stored, expired == 1, "after {hours} hours");
     }
 }
 
@@ -251,6 +253,52 @@ fn a_wake_up_whose_pool_is_held_comes_again_until_its_jobs_are_served() {
     let after = bench.change(|world| world.calls);
     // At the same moment: its jobs, what stands in the pool's way, and four listings.
     assert_eq!((after.reads - before.reads, after.commits - before.commits), (6, 0));
+}
+
+/// An invocation that has no time left for a call leaves its wake-up to the next one, and launches nothing.
+#[test]
+fn a_pass_that_is_late_launches_nothing_and_comes_again() {
+    for (left, again, launched) in [(-1, true, 0), (0, false, 1), (1, false, 1)] {
+        let bench = Bench::new();
+        queued(&bench, 1);
+        let (now, pool) = (bench.door.now(), PoolName::from_str("small").expect("a pool"));
+        let settings = &bench.door.sim.settings;
+        let last_call = Time::from_millis(left);
+        let work = LaunchPass { last_call, ..bench.launch_pass(settings) };
+        let report = bench.drive(look_and_pass(&work, &WakePool::whole(pool), 1, now));
+        let report = report.expect("passed");
+        assert_eq!((report.again, report.launched), (again, launched), "{left} ms left");
+    }
+}
+
+/// Columns: the pools whose back-off is recorded; those that are still recorded when pool `small` has a new configuration.
+#[test]
+fn a_new_configuration_ends_the_back_off_of_its_own_pool() {
+    for (closed, left) in
+        [(&["small"][..], &[][..]), (&["other"], &["other"]), (&["small", "other"], &["other"])]
+    {
+        let pool = |name| schedule::pool(name, &["linux"], 9, "spot", None);
+        let bench = Bench::of(vec![pool("small"), pool("other")]);
+        queued(&bench, 1);
+        let small: PoolName = "small".parse().expect("a pool");
+        let mut old = bench.door.sim.settings.pools[0].clone();
+        old.max += 1;
+        old.launch_template_version = "2".into();
+        let configured = Some(Configured { version: old.version(), since: Time::default() });
+        let known = Capacity { configured, ..Capacity::empty(small.clone()) };
+        bench.put(&[Change::create(known).into()]);
+        let of = |name: &str| CooldownScope::Pool(name.parse().expect("a pool"));
+        closed.iter().for_each(|name| crate::writers::close(&bench, of(name)));
+        let work = bench.launch_pass(&bench.door.sim.settings);
+        let now = bench.door.now() + Seconds(60);
+        let report = bench.drive(look_and_pass(&work, &WakePool::whole(small), 1, now));
+        assert_eq!(report.map(|report| report.launched), Ok(1), "{closed:?}");
+        let stored = bench.change(|world| world.tables.cooldowns.clone()).expect("stored");
+        for name in ["small", "other"] {
+            let is_closed = stored.covering(&of(name), now).is_some();
+            assert_eq!(is_closed, left.contains(&name), "{closed:?}: {name}");
+        }
+    }
 }
 
 /// The lease of a free pool is taken with the first commit of the pass. Whoever writes the pool's

@@ -8,6 +8,7 @@ use muster_domain::launch::plan::STACK_TAG;
 use muster_domain::message::ReapMessage;
 use muster_domain::orphan::Orphan;
 use muster_domain::stored::Change;
+use muster_domain::time::Time;
 use muster_sim::agenda::{Millis, Which};
 use muster_sim::executor::Pause;
 use muster_sim::queue::{Body, Received};
@@ -83,12 +84,22 @@ fn orphans_that_cannot_be_ended_hide_no_others() {
     // EC2 lists them behind those.
     let others = [5, 6].map(|n| lost(&bench, n));
     bench.drive(Pause::new(&bench.door.sim, 600_000));
+    let begun = bench.door.now();
     let report = bench.drive(bench.sweep());
     assert!(!report.stopped_at_blast_radius);
-    for (number, machine) in others {
-        assert!(bench.change(|world| world.ec2.is_gone(number)), "{machine} lives");
+    for (number, machine) in &others {
+        assert!(bench.change(|world| world.ec2.is_gone(*number)), "{machine} lives");
+        let entered = report.ledger.iter().find(|one| one.machine == *machine).expect("entered");
+        let age = begun.since(entered.costs_since.expect("a time")).0;
+        assert!((4_200..4_300).contains(&age), "it costs since its launch, {age} s ago");
     }
-    assert_eq!(ledger(&bench).len(), 5);
+    let now = bench.door.now();
+    let is_recent = |at: Time| begun <= at && at <= now;
+    let left = bench.change(|world| world.tables.orphans.clone());
+    assert_eq!(left.len(), 5);
+    assert!(left.values().all(|one| one.looked_at.is_some_and(is_recent)), "their turn is over");
+    let lines = bench.change(|world| world.tables.audits.clone());
+    assert!(lines.len() == 2 && lines.iter().all(|line| is_recent(line.at)), "{lines:?}");
 }
 
 /// Whether EC2 shows a protected machine, every four minutes, and whether its entry leaves the ledger.

@@ -181,20 +181,24 @@ fn sums_are_the_same_where_lines_come_in_pages() {
 #[test]
 fn costs_are_those_of_the_repository_and_the_pool_that_are_asked_for() {
     let bench = told();
-    let rows = |key: &str, name: &str| {
-        let answer = ask(&bench, json!({ "action": "costs", "by": "repository", key: name }));
-        answer["rows"].as_array().map_or(0, Vec::len)
-    };
+    // Columns: the filter; the rows, all machines, those of no repository, and the jobs whose waits are summed up.
     let asked = [
-        ("repository", "acme/app", 1),
-        ("repository", "Acme/APP", 1),
-        ("repository", "acme/ap", 0),
-        ("repository", "acme", 0),
-        ("pool", "own", 1),
-        ("pool", "OWN", 0),
+        ("repository", "acme/app", [1, 13, 0, 14]),
+        ("repository", "Acme/APP", [1, 13, 0, 14]),
+        ("repository", "acme/ap", [0, 0, 0, 14]),
+        ("repository", "acme", [0, 0, 0, 14]),
+        ("pool", "own", [1, 1, 0, 1]),
+        ("pool", "small", [2, 16, 3, 13]),
+        ("pool", "OWN", [0, 0, 0, 0]),
     ];
-    for (key, name, count) in asked {
-        assert_eq!(rows(key, name), count, "{key} {name}");
+    for (key, name, expected) in asked {
+        let answer = ask(&bench, json!({ "action": "costs", "by": "repository", key: name }));
+        let rows = answer["rows"].as_array().map_or(0, Vec::len) as u64;
+        let number = |of: &Value| of.as_u64().unwrap_or_default();
+        let rest = number(&answer["rest"]["machines"]);
+        let (all, jobs) =
+            (number(&answer["all"]["machines"]), number(&answer["waits"]["all"]["jobs"]));
+        assert_eq!([rows, all, rest, jobs], expected, "{key} {name}");
     }
 }
 
@@ -204,6 +208,13 @@ fn waits_are_answered_by_pool_and_by_what_they_were_for() {
     check(&bench, "waits", json!({ "action": "waits" }));
     let hourly = json!({ "action": "waits", "hourly": true, "since": "2026-11-19", "pool": "own" });
     check(&bench, "waits_by_the_hour", hourly);
+    // Each hour's jobs are those of the days.
+    let by_the_hour = json!({ "action": "waits", "hourly": true, "since": "2026-11-19" });
+    let answer = ask(&bench, by_the_hour);
+    let hours = answer["series"].as_array().expect("hours").iter();
+    let sum: u64 = hours.filter_map(|hour| hour["jobs"].as_u64()).sum();
+    assert_eq!(answer["all"]["jobs"].as_u64(), Some(sum), "{answer}");
+    assert!(sum > 5, "{sum} jobs of two days");
     let gone = json!({ "action": "waits", "pool": "gone" });
     assert_eq!(ask(&bench, gone)["error"]["code"], "not_found");
 }

@@ -239,6 +239,40 @@ fn what_nobody_ran_a_job_on_is_told_by_why() {
 }
 
 #[test]
+fn a_day_has_the_names_of_jobs_only_where_they_are_wanted() {
+    let lines = [1, 2].map(|number| {
+        let mut line = line(exited(), Some(99), make("m7i.large", Market::Spot));
+        line.job.as_mut().expect("a job").name = format!("job {number}").into();
+        line
+    });
+    for (with_jobs, groups) in [(true, 2), (false, 1)] {
+        let mut fold = Fold::new(Date::of(at(0)), with_jobs);
+        lines.iter().for_each(|line| fold.add(line));
+        let day = fold.day();
+        assert_eq!(day.groups.len(), groups, "with jobs: {with_jobs}");
+        assert!(day.groups.iter().all(|group| group.key.job.is_some() == with_jobs));
+        assert_eq!(day.groups.iter().map(|group| group.sum.machines).sum::<u64>(), 2);
+    }
+}
+
+#[test]
+fn an_operators_own_prices_are_those_of_each_reason_for_waste() {
+    let spot = || make("m7i.large", Market::Spot);
+    let notice = booting().with(|i| i.spot_notice(at(60)));
+    let mut day = day(&[line(booting(), None, spot()), line(notice, None, spot())]);
+    let money = |day: &Day| -> Vec<u64> {
+        let all = Costs::of(std::slice::from_ref(day), By::Type).all;
+        all.in_vain.values().map(|one| one.money).collect()
+    };
+    let before = money(&day);
+    let factor = BTreeMap::from([(Market::Spot, 0.5)]);
+    day.reprice(&OwnPrices { factor, on_demand: BTreeMap::new(), spot: BTreeMap::new() });
+    assert_eq!(before.len(), 2);
+    let is_half = |(all, half): (&u64, u64)| half.abs_diff(all / 2) <= 1;
+    assert!(before.iter().zip(money(&day)).all(is_half), "{before:?}");
+}
+
+#[test]
 fn an_operators_own_prices_take_the_lists_place() {
     let own = OwnPrices {
         on_demand: BTreeMap::from([("x9.large".into(), 0.36)]),
