@@ -393,6 +393,51 @@ fn a_job_that_is_over() {
     check(&bench, "explain_job_over", json!({ "action": "explain", "job": "1/7" }));
 }
 
+/// Columns: the seconds since the order, and what the end waits for; whether it is late.
+#[test]
+fn an_end_is_late_after_a_quarter_of_an_hour_unless_a_job_runs() {
+    for (age, waiting_for, is_late) in [
+        (890, None, false),
+        (910, None, true),
+        (910, Some(Waiting::Provider), true),
+        (910, Some(Waiting::JobRunning), false),
+        (9_000, Some(Waiting::Busy), false),
+    ] {
+        let bench = quiet();
+        let mut row = bench.idle(1).remove(0);
+        row.to_pending_delete(DeleteReason::Idle, ago(age));
+        row.update_mark(|mark| mark.waiting.clone_from(&waiting_for));
+        bench.store(&[row]);
+        let status = ask(&bench, json!({ "action": "status" }));
+        let pool =
+            status["pools"].as_array().expect("pools").iter().find(|one| one["name"] == "small");
+        let late = pool.is_some_and(|pool| pool["late_end"].is_object());
+        assert_eq!(late, is_late, "{age}, {waiting_for:?}: {pool:?}");
+    }
+}
+
+#[test]
+fn phases_of_two_images_are_two_entries() {
+    let bench = quiet();
+    let mut rows: Vec<Instance> = bench.idle(4).iter().map(|row| came_up(row, 0)).collect();
+    for (row, image) in rows.iter_mut().zip([None, Some(1), Some(2), Some(1)]) {
+        row.image = image.map(|n| format!("ami-{n:08x}").parse().expect("an image"));
+    }
+    bench.store(&rows);
+    let answer = ask(&bench, json!({ "action": "phases" }));
+    let pools = answer["pools"].as_array().expect("pools").iter();
+    let own =
+        pools.filter(|one| one["pool"] == "small" && one["phases"][0]["machines"].is_number());
+    let mut machines: Vec<(String, u64)> = own
+        .map(|one| {
+            (one["image"].to_string(), one["phases"][0]["machines"].as_u64().expect("a number"))
+        })
+        .collect();
+    machines.sort();
+    let image = |n: u32| format!("\"ami-{n:08x}\"");
+    assert_eq!(machines, [(image(1), 2), (image(2), 1), ("null".to_owned(), 1)], "{answer}");
+}
+
 /// Of the machines that live, and of those that have ended.
 #[test]
 fn phases() {

@@ -6,12 +6,17 @@ use std::slice;
 use muster_cloud::github::Agents;
 use muster_conformance::records;
 use muster_control::context::Context;
+use muster_control::images::{ImageBuilds, ImagesReport};
+use muster_control::ports::{ImageStore as _, NewImage};
 use muster_control::runner_api::{Handout, MachineReport, RunnerApi, RunnerApiError};
 use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::ec2::Arch;
 use muster_domain::ids::{FamilyKey, ImageId};
-use muster_domain::image::{BuiltImage, Family, Images, Trust};
-use muster_domain::instance::{Ages, BootMethod, BuildPart, Instance, ReportError};
+use muster_domain::image::{
+    Build, BuildReason, BuildStep, BuiltImage, EC2_HIDES_FOR, Family, Images, Trust,
+};
+use muster_domain::instance::{Ages, Baked, BootMethod, BuildPart, Instance, ReportError};
+use muster_domain::launch::plan::STACK_TAG;
 use muster_domain::pool::Pool;
 use muster_domain::stored::Change;
 use muster_domain::time::Seconds;
@@ -255,5 +260,105 @@ fn a_builder_gets_a_script_and_no_registration() {
         let wanted = (what != "a builder")
             .then_some(RunnerApiError::Refused(ReportError::OtherRegistration));
         assert_eq!(reported, wanted, "{what}");
+    }
+}
+
+fn sweep(bench: &Bench) -> ImagesReport {
+    let (door, settings) = (&bench.door, &bench.door.sim.settings);
+    let pass = ImageBuilds { context: Context::new(door, door, door, door, settings) };
+    bench.drive(pass.run(door.now()))
+}
+
+fn trying(bench: &Bench, lost: u32) -> BuildStep {
+    let trial = Some("small-l8-0".parse().expect("a name"));
+    BuildStep::Trying { since: bench.door.now(), image: Box::new(built(bench, 1)), trial, lost }
+}
+
+fn creating(bench: &Bench, seconds: u32) -> BuildStep {
+    let baked = Baked {
+        at: bench.door.now(),
+        agent: None,
+        boot: BootMethod::Unit,
+        why: None,
+        disk_bytes: 1,
+    };
+    let since = bench.door.now() - Seconds(seconds);
+    BuildStep::Creating { since, baked, image: Some(image(9)) }
+}
+
+/// A build whose machines are on no record, and whose image EC2 does not show. Columns: the step; whether the build goes on,
+/// and then how many trials it has lost; how its end is recorded; whether the image is used.
+#[test]
+fn a_build_that_loses_its_machines_or_its_image_goes_on_or_ends() {
+    type Row = (fn(&Bench) -> BuildStep, Option<u32>, &'static str, bool);
+    let rows: [Row; 7] = [
+        (|_| BuildStep::Preparing, None, "was lost, and starts again soon", false),
+        (|bench| trying(bench, 0), Some(1), "", false),
+        (|bench| trying(bench, 3), Some(4), "", false),
+        (|bench| trying(bench, 4), None, "; not tried: EC2 ended 5 machines that tried it", true),
+        (|bench| creating(bench, 0), Some(0), "", false),
+        (|bench| creating(bench, EC2_HIDES_FOR.0 - 5), Some(0), "", false),
+        (
+            |bench| creating(bench, EC2_HIDES_FOR.0 + 5),
+            None,
+            "EC2 no longer shows the image",
+            false,
+        ),
+    ];
+    for (number, (step, lost, end, is_used)) in rows.into_iter().enumerate() {
+        let pool = schedule::pool("small", &["linux"], 9, "spot", Some("acme"));
+        let bench = Bench::of(vec![pool]);
+        let build = Build {
+            pool: "small".parse().expect("a pool"),
+            builder: "small-l7-0".parse().expect("a name"),
+            launch: "small-l7".parse().expect("a launch"),
+            since: bench.door.now(),
+            reason: BuildReason::First,
+            by: None,
+            scripts: "1-a".into(),
+            step: step(&bench),
+        };
+        let family = Family { build: Some(build), ..Family::default() };
+        let families = [(key("x64"), family)].into();
+        let images = Images { on: true, families, ..Images::default() };
+        bench.put(&[Change::create(images).into()]);
+        assert_eq!(sweep(&bench).problems, [] as [&str; 0], "row {number}");
+        let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+        let found = record.families[&key("x64")].build.as_ref().map(|build| match &build.step {
+            BuildStep::Trying { trial, lost, .. } => {
+                assert!(trial.as_ref().is_some_and(|trial| trial.as_str() != "small-l8-0"));
+                *lost
+            }
+            BuildStep::Preparing | BuildStep::Creating { .. } => 0,
+        });
+        assert_eq!(found, lost, "row {number}");
+        assert_eq!(current(&bench, "x64").is_some(), is_used, "row {number}");
+        let lines = bench.change(|world| world.tables.audits.clone());
+        let ends: Vec<&str> = lines.iter().map(|line| line.why.as_str()).collect();
+        let is_told = ends.iter().any(|why| why.ends_with(end));
+        assert!(is_told == lost.is_none(), "row {number}: {ends:?}");
+    }
+}
+
+/// An image that no record names may be one whose answer was lost a moment ago.
+#[test]
+fn an_image_that_no_record_names_is_given_up_after_two_hours() {
+    for (age, is_given_up) in [(7_100, false), (7_300, true)] {
+        let bench = Bench::new();
+        let machine = bench.change(|world| {
+            let number = world.make_machine(None);
+            world.ec2.cloud.at_mut(number as usize).launched_at -= 600_000;
+            world.ec2.at(number).id.clone()
+        });
+        bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, 600_000));
+        let tags = [(STACK_TAG.to_owned(), schedule::STACK.to_owned())].into();
+        let new = NewImage { name: "lost".to_owned(), description: String::new(), tags };
+        let made = bench.drive(bench.door.create_image(&machine, &new)).expect("created");
+        bench.put(&[Change::create(Images::default()).into()]);
+        bench.change(|world| world.now += age * 1_000);
+        assert_eq!(sweep(&bench).problems, [] as [&str; 0], "{age} s");
+        let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+        let is_gone = bench.change(|world| world.ec2.images().next().is_none());
+        assert_eq!(record.unused.contains_key(&made) || is_gone, is_given_up, "{age} s");
     }
 }

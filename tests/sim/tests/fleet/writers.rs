@@ -319,6 +319,39 @@ fn a_machine_whose_end_is_ordered_meanwhile_gets_no_configuration() {
     assert!(refused > 2, "it reads, writes, calls GitHub and writes again");
 }
 
+/// No record refers to the runner that GitHub registered for the earlier request: it is removed.
+#[test]
+fn a_request_that_is_overtaken_leaves_no_registration() {
+    let mut removed = 0;
+    for at in 0.. {
+        let (bench, _) = launched();
+        bind_all(&bench);
+        let (door, name) = (&bench.door, records::planned(1, None).name);
+        let context = Context::new(door, door, &(), door, &door.sim.settings);
+        let pass = RunnerApi { context, owner: name.clone().into(), role: None };
+        let mut is_overtaken = None;
+        let asked = pass.configure(None, Ages::default(), door.now());
+        let answer = bench.drive_with(asked, |call| {
+            if call == at {
+                let stored = bench.change(|world| Stored::clone(&world.tables.instances[&name]));
+                is_overtaken = Some(stored.runner.n > 0 && stored.runner.id.is_none());
+                let mut next = stored.record().clone();
+                next.ask_configuration(door.now()).expect("asked");
+                bench.put(&[stored.change(next).into()]);
+            }
+        });
+        let Some(is_overtaken) = is_overtaken else { break };
+        if !is_overtaken {
+            continue;
+        }
+        assert!(answer.is_err(), "call {at}");
+        let registered = bench.change(|world| world.github.truth.runners().count());
+        assert_eq!(registered, 0, "call {at}");
+        removed += 1;
+    }
+    assert!(removed > 0, "it is counted before it calls GitHub");
+}
+
 /// The answer of each launch comes on record.
 pub(crate) fn bind_all(bench: &Bench) {
     let now = bench.door.now();
