@@ -150,7 +150,7 @@ fn each_order_changes_what_it_says_and_a_dry_run_nothing() {
             let answer = ask(&bench, order);
             let error = answer["error"]["message"].as_str().map(|error| format!("error: {error}"));
             let change = answer["changes"][0].as_str().map(str::to_owned);
-            if !request["family"].is_null() && !change.is_none() {
+            if !request["family"].is_null() && change.is_some() {
                 assert_eq!(answer["changes"].as_array().map(Vec::len), Some(1), "{request}");
             }
             let found = error.or(change).unwrap_or_default();

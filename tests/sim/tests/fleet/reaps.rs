@@ -201,7 +201,8 @@ fn received_again(bench: &Bench, row: &Instance, nonce: u64, receives: u32) -> R
 /// message stays, hidden, and the nonce that is recorded then.
 #[test]
 fn one_message_of_a_row_stays_hidden() {
-    let rows: [(Option<u64>, u64, u32, u32, bool, Option<u64>); 6] = [
+    type Row = (Option<u64>, u64, u32, u32, bool, Option<u64>);
+    let rows: [Row; 6] = [
         (None, 1, 1, 1, true, Some(1)),
         (Some(1), 1, 1, 1, true, Some(1)),
         (Some(2), 1, 1, 1, false, Some(2)),
