@@ -134,6 +134,7 @@ fn help_is_as_recorded() {
         &["github", "link"],
         &["github", "connect"],
         &["github", "hook"],
+        &["github", "remove"],
         &["github", "rotate"],
     ];
     let pages = commands.map(|command| {

@@ -475,6 +475,26 @@ fn an_app_that_exists_is_connected_and_looked_after() {
             (Fake { file: "a password", ..Fake::of([none()]) }, line()),
         ],
     );
+    let listed = with(made(), json!({ "other_apps": ["two"] }));
+    let two = || with(made(), json!({ "name": "two" }));
+    let of_two =
+        |rest: &[&'static str]| [&["github", "--app", "two"], rest, &["--by", "mira"]].concat();
+    let left = json!({ "other_apps": [], "left": "the App is removed, but GitHub still sends its events: 404. Delete it at GitHub" });
+    told(
+        "run_github_two",
+        [
+            (Fake::of([listed]), vec!["github"]),
+            (Fake::of([with(none(), json!({ "name": "two" }))]), of_two(&[])),
+            (
+                file(vec![with(none(), json!({ "name": "two" })), two(), tested(200), two()], &[]),
+                of_two(&["connect", "--app-id", "4242", "--key", "key.pem"]),
+            ),
+            (Fake::of([two()]), of_two(&["hook", "set"])),
+            (Fake { says: ["n"].into(), ..Fake::of([]) }, of_two(&["remove"])),
+            (Fake { says: ["y"].into(), ..Fake::of([with(made(), left)]) }, of_two(&["remove"])),
+            (Fake::of([]), vec!["github", "--app", "Two!"]),
+        ],
+    );
     told(
         "run_github_hook",
         [
