@@ -42,6 +42,8 @@ NOTICE, STOP_BEFORE, POLL = 120, 40, 5
 RERUN = "It does not run again by itself; re-run it on GitHub."
 # Added to the report of the agent's end: why the supervisor stopped the agent, if EC2 takes the machine.
 STOPPED = {}
+# Further secrets that the uploaded log must not contain.
+SECRETS = []
 # The correction that `utc_now` adds to the machine's clock, and its lower limit: AWS accepts five minutes.
 SKEW, MAX_SKEW = datetime.timedelta(), datetime.timedelta(seconds=60)
 # When this program started, and when the agent was installed. `ages` reports how long ago that was.
@@ -525,6 +527,11 @@ def agents_version():
     return found and found[1]
 
 
+def network(_):
+    """Returns whether the network's settings changed. The configuration's program replaces it (infra/machine-program.py)."""
+    return False
+
+
 def take_agent(agent):
     """Replaces the image's agent with the one that Muster names, or with the newest one."""
     run(["/bin/bash", HOME + "/agent.sh", *filter(None, (agent.get("url"), agent.get("sha256")))])
@@ -633,7 +640,9 @@ def send_logs(secret):
             except (OSError, subprocess.SubprocessError) as error:
                 part = str(error).encode()
             text += b"==> %s <==\n%s\n" % (name.encode(), part)
-        body = gzip.compress(text.replace(secret.encode(), b"[...]") if secret else text)
+        for hidden in filter(None, (secret, *SECRETS)):
+            text = text.replace(hidden.encode(), b"[...]")
+        body = gzip.compress(text)
         read = metadata()
         url = f"{os.environ['MUSTER_LOGS']}%3A{read('instance-id')}/machine.log.gz"
         call("PUT", url, body, read, SEND_LIMIT, "s3", "application/gzip")
@@ -663,6 +672,9 @@ def main():
         config = register()
         if config is None:
             return 0
+        exec(config.get("program") or "", globals())
+        if network(config):
+            fetched = packages("fetch")
         if config.get("agent") is not None:
             take_agent(config["agent"])
         # Most installations that fail do so because of a mirror. So no agent can get a job before everything is downloaded.

@@ -9,6 +9,8 @@ import re
 
 # Present in every request: docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 GLOBAL = {"aws:SecureTransport", "aws:SourceArn", "aws:SourceAccount", "aws:PrincipalArn", "aws:PrincipalAccount", "aws:userid"}
+# Present in every request of a function's code: docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
+GLOBAL |= {"lambda:SourceFunctionArn"}
 
 
 @functools.cache

@@ -25,7 +25,9 @@ QUEUES = f"arn:aws:sqs:{HERE}:{STACK}-"
 JOBS, LAUNCH, REAP = (f"{QUEUES}{queue}Queue-1ABC" for queue in ("Jobs", "Launch", "Reap"))
 JOBS_DLQ, LAUNCH_DLQ, REAP_DLQ = (f"{QUEUES}{queue}DeadLetters-1ABC" for queue in ("Jobs", "Launch", "Reap"))
 SECRETS = f"arn:aws:secretsmanager:{HERE}:secret:{STACK}/"
-WEBHOOK_SECRET, APP_KEY, NOTICES = (f"{SECRETS}{secret}-a1B2c3" for secret in ("webhook-secret", "app-key", "notices"))
+WEBHOOK_SECRET, APP_KEY, NOTICES, PROXY = (
+    f"{SECRETS}{secret}-a1B2c3" for secret in ("webhook-secret", "app-key", "notices", "proxy/office")
+)
 TABLES = f"arn:aws:dynamodb:{HERE}:table/{STACK}-"
 INSTANCES, JOBS_TABLE, CONTROL, USAGE = (f"{TABLES}{t}Table-1ABC" for t in ("Instances", "Jobs", "Control", "Usage"))
 INSTANCE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/{STACK}-InstanceRole-1ABC"
@@ -226,6 +228,9 @@ FACTS = [
     # --- runner-api: answers machines, and does not call EC2
     ("RunnerApi", "Allow", "logs:PutLogEvents", f"{LOGS}runner-api:log-stream:x", {}),
     ("RunnerApi", "Allow", "secretsmanager:GetSecretValue", APP_KEY, {}),
+    ("RunnerApi", "Allow", "secretsmanager:GetSecretValue", PROXY, {}),
+    ("RunnerApi", "Deny", "secretsmanager:PutSecretValue", PROXY, {}),
+    ("Admin", "Deny", "secretsmanager:GetSecretValue", PROXY, {}),
     ("RunnerApi", "Deny", "ec2:DescribeInstances", "*", {}),
     ("RunnerApi", "Allow", "sqs:SendMessage", REAP, {}),
     ("RunnerApi", "Deny", "sqs:SendMessage", JOBS, {}),
@@ -396,6 +401,27 @@ class Facts(unittest.TestCase):
                 ("ec2:DescribeInstances", "*"),
             ):
                 self.assertFalse(allowed(documents, action, resource, {}), action)
+
+    def test_a_ca_bundle_is_readable_by_the_functions_that_call_github(self):
+        parameter, object_ = "/github/ca", "s3://corp-certificates/github/ca.pem"
+        for given, action, resource in (
+            (parameter, "ssm:GetParameter", f"arn:aws:ssm:{HERE}:parameter/github/ca"),
+            (object_, "s3:GetObject", "arn:aws:s3:::corp-certificates/github/ca.pem"),
+        ):
+            for role in ("Webhook", "ScaleUp", "Reaper", "RunnerApi", "Admin", "Instance"):
+                expected = role in ("Reaper", "RunnerApi", "Admin")
+                self.assertEqual(allowed(policies(role, Rendered(GitHubCaBundle=given)), action, resource, {}), expected, role)
+                self.assertFalse(allowed(policies(role), action, resource, {}), role)
+
+    def test_lambda_connects_functions_to_a_network_and_their_code_cannot(self):
+        for role in ("Webhook", "ScaleUp", "Reaper", "RunnerApi", "Admin"):
+            documents = policies(role, Rendered(FunctionSubnets="subnet-0f1,subnet-0f2"))
+            expected = role in ("Reaper", "RunnerApi", "Admin")
+            by_code = {"lambda:SourceFunctionArn": f"arn:aws:lambda:{HERE}:function:{STACK}-admin"}
+            for action in ("CreateNetworkInterface", "DeleteNetworkInterface", "AssignPrivateIpAddresses"):
+                self.assertEqual(allowed(documents, f"ec2:{action}", ENI, {}), expected, (role, action))
+                self.assertFalse(allowed(documents, f"ec2:{action}", ENI, by_code), (role, action))
+                self.assertFalse(allowed(policies(role), f"ec2:{action}", ENI, {}), (role, action))
 
     def test_every_role_has_facts(self):
         roles = {name.removesuffix("Role") for name in rendered().of_type("AWS::IAM::Role")}

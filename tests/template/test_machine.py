@@ -720,6 +720,112 @@ class Lives(Case):
             self.assertEqual("keeps this machine for 1 seconds" in self.said.getvalue()[before:], stays, event)
 
 
+class Network(Case):
+    """The program that comes with the configuration of a stack with a CA bundle, or a pool with a proxy."""
+
+    PROXY = {"https": "http://ada@proxy:3128", "http": "http://proxy:3128", "no_proxy": [".corp"], "password": "p@ss/wörd$"}
+    CODED = "p%40ss%2Fw%C3%B6rd%24"
+    CERTIFICATES = [f"-----BEGIN CERTIFICATE-----\n{letter}\n-----END CERTIFICATE-----" for letter in "ab"]
+
+    def setUp(self):
+        super().setUp()
+        exec((ROOT / "infra/machine-program.py").read_text(encoding="utf-8"), vars(self.machine))
+        self.store = self.root / "store"
+        for command in ("systemctl", "update-certificates"):
+            self.command(command)
+        home = types.SimpleNamespace(pw_name=self.user, pw_dir=str(self.root), pw_uid=os.getuid(), pw_gid=os.getgid())
+        given = {"STORES": {str(self.store): (".crt", ["update-certificates"])}, "keep_in_sudo": unittest.mock.Mock(),
+                 "pwd": unittest.mock.Mock(getpwnam=lambda _: home, getpwuid=lambda _: home)}
+        self.enterContext_(unittest.mock.patch.multiple(self.machine, **given))
+        self.enterContext_(unittest.mock.patch.dict(os.environ, {"MUSTER_LOGS": "https://logs.s3.eu-central-1.amazonaws.com/AROA"}))
+        del os.environ["http_proxy"]
+
+    def apply(self, **network):
+        config = {"network": network, "environment": {"NO_PROXY": "mine"}}
+        self.assertTrue(self.machine.network(config))
+        return config["environment"]
+
+    def test_without_settings_nothing_changes(self):
+        before, config = dict(os.environ), {"environment": None}
+        self.assertFalse(self.machine.network(config))
+        self.assertEqual((dict(os.environ), config, self.commands()), (before, {"environment": None}, []))
+
+    def test_the_agent_its_jobs_and_the_parts_of_the_boot_use_the_proxy(self):
+        given = self.apply(proxy=self.PROXY)
+        direct = "localhost,127.0.0.1,::1,169.254.169.254,fd00:ec2::254,169.254.170.2,127.0.0.1,logs.s3.eu-central-1.amazonaws.com,.corp"
+        wanted = {"https_proxy": f"http://ada:{self.CODED}@proxy:3128", "http_proxy": "http://proxy:3128", "no_proxy": direct}
+        wanted.update({name.upper(): value for name, value in wanted.items()})
+        self.assertEqual({name: os.environ.get(name) for name in wanted}, wanted)
+        self.assertEqual(given, {**wanted, "NO_PROXY": "mine"}, "the pool's own variables take precedence")
+        docker = json.loads((self.root / ".docker/config.json").read_text())
+        self.assertEqual(docker["proxies"]["default"], {"httpProxy": wanted["http_proxy"], "httpsProxy": wanted["https_proxy"],
+                                                        "noProxy": direct})
+        self.assertEqual(stat.S_IMODE((self.root / ".docker/config.json").stat().st_mode), 0o600)
+        unit = (self.root / "units/docker.service.d/muster-proxy.conf").read_text()
+        self.assertEqual(unit, f"[Service]\nEnvironmentFile={self.root}/proxy\n")
+        self.assertIn(f'https_proxy="{wanted["https_proxy"]}"\n', (self.root / "proxy").read_text())
+        self.assertEqual(stat.S_IMODE((self.root / "proxy").stat().st_mode), 0o600)
+        self.assertEqual(self.commands(), ["systemctl daemon-reload", "systemctl try-restart docker.service"])
+
+    def test_the_runner_api_and_the_metadata_service_are_called_directly(self):
+        self.apply(proxy={"https": "http://127.0.0.1:9", "http": "http://127.0.0.1:9"})
+        self.api.answers["/runner/events"] = [(200, {})]
+        self.machine.report({"event": "runner-started"}, 1)
+        self.assertEqual(len(self.api.calls), 1)
+
+    def test_the_password_is_in_no_output_no_report_and_no_log(self):
+        self.apply(proxy=self.PROXY)
+        self.machine.run(["echo", f"curl: proxy ada:{self.CODED}@proxy and {self.PROXY['password']}"])
+        os.environ["MUSTER_LOGS"] = f"{os.environ['MUSTER_RUNNER_API']}/logs/AROA"
+        self.command("journalctl", f"echo 'a job prints ada:{self.CODED}@ and {self.PROXY['password']}'")
+        self.machine.send_logs("JITCONFIG")
+        ((_, _, body),) = self.api.objects
+        for text in (self.said.getvalue(), self.machine.last_lines(), gzip.decompress(body).decode()):
+            self.assertIn("ada:[...]@", text)
+            self.assertNotIn(self.PROXY["password"], text)
+            self.assertNotIn(self.CODED, text)
+
+    def test_certificates_are_in_the_store_and_in_what_node_reads(self):
+        pem = "# ours\n" + "\n".join(self.CERTIFICATES) + "\n"
+        self.assertEqual(self.apply(ca=pem)["NODE_EXTRA_CA_CERTS"], f"{self.root}/ca.pem")
+        self.assertEqual((self.root / "ca.pem").read_text(), pem)
+        files = {path.name: path.read_text() for path in self.store.iterdir()}
+        self.assertEqual(files, {f"muster-{number}.crt": text + "\n" for number, text in enumerate(self.CERTIFICATES)})
+        self.assertEqual(self.commands()[0], "update-certificates ")
+        # An image does not keep them.
+        with unittest.mock.patch.object(self.machine, "bake_as_is") as baked:
+            self.machine.bake({"script": "true"})
+        self.assertEqual(([*self.store.iterdir()], self.commands()[-1], baked.call_count), ([], "update-certificates ", 1))
+
+    def test_an_image_without_a_store_boots_all_the_same(self):
+        with unittest.mock.patch.object(self.machine, "STORES", {}):
+            self.assertIn("NODE_EXTRA_CA_CERTS", self.apply(ca=self.CERTIFICATES[0]))
+        self.assertIn("no tool to add certificates", self.said.getvalue())
+
+    def test_a_download_that_waits_is_ended_and_begun_again(self):
+        """Without the proxy, nothing answers: the first attempt would last for minutes."""
+        stuck = self.machine.beside("bash", "-c", f"sleep 300 & touch {self.root}/begun; wait")
+        while not (self.root / "begun").exists():
+            time.sleep(0.01)
+        self.apply(proxy=self.PROXY)
+        with self.assertRaises(SystemExit):
+            stuck.result(timeout=10)
+
+    def test_the_program_of_the_configuration_runs_before_the_agent_is_downloaded(self):
+        begun, agent = lambda: os.kill(os.getpid(), signal.SIGUSR1), {"url": "u"}
+        # `true` stands for packages.sh, because the test has an agent.
+        for program, expected in (("", ["true", agent]), ("network = lambda config: order.append('network') or True",
+                                                           ["true", "network", "true", agent])):
+            order, done = [], unittest.mock.Mock()
+            config = {"runner_name": "r-1", "encoded_jit_config": "x", "agent": agent, "program": program}
+            fakes = {"register": lambda: config, "run": unittest.mock.Mock(), "Machine": unittest.mock.Mock(), "order": order,
+                     "take_agent": order.append, "network": lambda _: False, "write": unittest.mock.Mock(),
+                     "beside": lambda *words: order.append(words[-1]) or done, "start_agent": lambda *_: begun(), "agents_end": lambda: 0}
+            with unittest.mock.patch.multiple(self.machine, create=True, **fakes):
+                self.assertEqual(self.machine.main(), 0)
+            self.assertEqual(order[: len(expected)], expected)
+
+
 class Builder(Case):
     """A machine that is told to become an image. test_systemd.py runs the script."""
 

@@ -27,7 +27,7 @@ TIMINGS = re.findall(r"^    (\w+_seconds) = [0-9_]+,", (DOMAIN / "timings.rs").r
 POOL = {"MUSTER_LAUNCH_TEMPLATE", "MUSTER_LAUNCH_TEMPLATE_VERSION", "MUSTER_SUBNETS", "MUSTER_MAX_MACHINES"}
 SHARED = {"MUSTER_STACK", "MUSTER_TIMINGS", "MUSTER_MEASURES"} | POOL
 TABLES = {f"MUSTER_{table}_TABLE" for table in ("INSTANCES", "JOBS", "CONTROL", "USAGE")}
-APP = {"MUSTER_APP_KEY"}
+APP = {"MUSTER_APP_KEY", "MUSTER_CA_BUNDLE"}
 WAKES = {"MUSTER_LAUNCH_QUEUE_URL", "MUSTER_REAP_QUEUE_URL"}
 ENVIRONMENT = {
     "WebhookFunction": SHARED | {"MUSTER_JOBS_QUEUE_URL", "MUSTER_WEBHOOK_SECRET"},
@@ -116,6 +116,19 @@ class Functions(unittest.TestCase):
         self.assertNotIn("ReservedConcurrentExecutions", rendered().properties("WebhookFunction"))
         function = Rendered(WebhookReservedConcurrency="50").properties("WebhookFunction")
         self.assertEqual(function["ReservedConcurrentExecutions"], "50")
+
+    def test_functions_that_call_github_are_in_the_network_that_is_given(self):
+        callers, groups = {"ReaperFunction", "RunnerApiFunction", "AdminFunction"}, "sg-0ab"
+        for given, expected in (
+            ({}, None),
+            ({"FunctionSecurityGroups": groups}, None),
+            ({"FunctionSubnets": "subnet-0f1,subnet-0f2"}, ["sg-0ours"]),
+            ({"FunctionSubnets": "subnet-0f1,subnet-0f2", "SecurityGroupIds": "sg-0theirs"}, ["sg-0theirs"]),
+            ({"FunctionSubnets": "subnet-0f1,subnet-0f2", "FunctionSecurityGroups": groups}, [groups]),
+        ):
+            for name, function in Rendered(**given).of_type("AWS::Lambda::Function").items():
+                network = {"SubnetIds": ["subnet-0f1", "subnet-0f2"], "SecurityGroupIds": expected}
+                self.assertEqual(function.get("VpcConfig"), network if expected and name in callers else None, (given, name))
 
     def test_logs_expire_and_each_function_writes_its_own(self):
         groups = rendered().of_type("AWS::Logs::LogGroup")
@@ -396,7 +409,7 @@ class Deployment(unittest.TestCase):
 
     def test_few_questions_are_left(self):
         names = set(source()["Parameters"])
-        self.assertLessEqual(len(names), 18, "what nobody has to choose is no parameter; see docs/configuration.md for durations")
+        self.assertLessEqual(len(names), 21, "what nobody has to choose is no parameter; see docs/configuration.md for durations")
 
 
 class Api(unittest.TestCase):

@@ -1,5 +1,7 @@
 //! The runner-api Lambda: handles machines' requests, which are signed with their instance role.
 
+mod network;
+
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use muster_control::context::{Context, Wired};
 use muster_control::images::BAKE;
@@ -18,6 +20,9 @@ use muster_domain::time::Time;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+pub use self::network::NetworkSource;
+use self::network::with_network;
 
 /// The version of requests and responses.
 const VERSION: u64 = 1;
@@ -140,6 +145,7 @@ impl From<ApiGatewayV2httpResponse> for RunnerApiOutcome {
 /// the ID (`AROA…`) of the stack's instance role; a pool may have a different one.
 pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     context: Context<'_, W>,
+    network: &impl NetworkSource,
     instance_role: &str,
     request: &ApiGatewayV2httpRequest,
     now: Time,
@@ -169,7 +175,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
         }
     };
     // Boxed, so that the compiler computes the pass's layout separately.
-    let result = Box::pin(act(context, role, &machine, &asked, now)).await;
+    let result = Box::pin(act(context, network, role, &machine, &asked, now)).await;
     match result {
         Ok((body, measures)) => RunnerApiOutcome { response: answer(200, &body), measures },
         Err(denied) => {
@@ -184,6 +190,7 @@ pub async fn handle<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
 /// Returns a configuration, or records a report.
 async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     context: Context<'_, W>,
+    network: &impl NetworkSource,
     role: Option<&str>,
     machine: &MachineId,
     asked: &MachineRequest,
@@ -197,10 +204,11 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
     let pass = RunnerApi { context: context.with(&settings), owner, role };
     match asked {
         MachineRequest::Configuration(agent, ages) => {
-            let body = match pass.configure(*agent, *ages, now).await? {
-                Handout::Runner(config) => configuration(&config),
-                Handout::Builder(order) => build_order(&order),
+            let (body, proxy) = match pass.configure(*agent, *ages, now).await? {
+                Handout::Runner(config) => (configuration(&config), config.proxy),
+                Handout::Builder(order) => (build_order(&order), order.proxy),
             };
+            let body = with_network(body, proxy.as_ref(), &settings.stack, network).await?;
             Ok((body, Vec::new()))
         }
         MachineRequest::Report(report) => {
@@ -395,7 +403,10 @@ fn refusal(machine: &MachineId, route: &str, denied: &RunnerApiError) -> ApiGate
 const fn status(hindrance: Hindrance) -> i64 {
     match hindrance {
         Hindrance::NotKnownYet | Hindrance::Overtaken | Hindrance::RemovalPending => 425,
-        Hindrance::NameTaken | Hindrance::Refused | Hindrance::Unavailable => 424,
+        Hindrance::NameTaken
+        | Hindrance::Refused
+        | Hindrance::Unavailable
+        | Hindrance::NoPassword => 424,
         Hindrance::RateLimit => 429,
     }
 }
@@ -610,6 +621,7 @@ mod tests {
             (later(Hindrance::NameTaken), 424, "name_taken", "retry"),
             (later(Hindrance::Refused), 424, "github_refuses", "retry"),
             (later(Hindrance::Unavailable), 424, "github_unavailable", "retry"),
+            (later(Hindrance::NoPassword), 424, "no_proxy_password", "retry"),
             (later(Hindrance::RateLimit), 429, "github_rate_limit", "retry"),
             (table, 503, "unavailable", "retry"),
         ] {

@@ -5,6 +5,7 @@
 //! only in [`error`]: this crate exposes only the ports' own error types.
 #![warn(missing_docs)]
 
+pub mod ca_bundle;
 pub mod client;
 pub mod clock;
 pub mod config;

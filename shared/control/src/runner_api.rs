@@ -15,6 +15,7 @@ use muster_domain::instance::{
 };
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::pool::Pool;
+use muster_domain::pool::proxy::Proxy;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
@@ -43,6 +44,8 @@ pub struct Configuration {
     pub sudo: bool,
     /// The agent to install before the runner starts, if the machine's own must not be used.
     pub agent: Option<AgentOffer>,
+    /// The pool's proxy.
+    pub proxy: Option<Proxy>,
 }
 
 /// What a builder of a machine image does instead of running jobs. It contains no credential: a builder never gets a
@@ -58,6 +61,8 @@ pub struct BuildOrder {
     pub image_hook: Option<String>,
     /// Whether the runner's user can become root.
     pub sudo: bool,
+    /// The pool's proxy.
+    pub proxy: Option<Proxy>,
 }
 
 /// The answer to a machine's first request.
@@ -206,6 +211,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             boot_hook: boot_hook(pool, &stored),
             sudo: pool.sudo,
             agent: offer.map(|offer| agents::from_mirror(offer, pool)),
+            proxy: pool.proxy.clone(),
         })))
     }
 
@@ -248,6 +254,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             environment: pool.environment.clone(),
             image_hook: pool.image_hook.clone(),
             sudo: pool.sudo,
+            proxy: pool.proxy.clone(),
         })))
     }
 

@@ -12,6 +12,7 @@ pub mod agent;
 pub mod app;
 pub mod audit;
 pub mod backoff;
+pub mod ca_bundle;
 pub mod causes;
 pub mod claim;
 pub mod ec2;

@@ -7,26 +7,21 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use hyper_rustls::HttpsConnectorBuilder;
-use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy::Client as Connections;
-use hyper_util::rt::TokioExecutor;
-use muster_domain::causes::{Cause, causes, with_causes};
+use muster_domain::ca_bundle::UNTRUSTED;
+use muster_domain::causes::{causes, with_causes};
 use muster_domain::provider::ProviderError;
 use muster_domain::time::Time;
-use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
+use octocrab::Octocrab;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::answer::{ApiResponse, fault};
+use crate::connections::Connections;
 use crate::{ClientSettings, SetupError};
 
 /// The user agent, which GitHub requires of every client.
 const AGENT: &str = concat!("muster/", env!("CARGO_PKG_VERSION"));
 /// Maximum number of redirects. A renamed repository redirects once; more indicate a loop.
 const MAX_REDIRECTS: usize = 3;
-/// How long an idle connection is reused. When a frozen function resumes, the server has closed its
-/// connections, and a request sent on one of those is lost.
-const IDLE_KEPT: Duration = Duration::from_secs(5);
 
 /// An unsigned call.
 pub(crate) struct ApiRequest {
@@ -48,7 +43,7 @@ pub(crate) struct Base {
 }
 
 pub(crate) struct Client {
-    octocrab: Octocrab,
+    pub(crate) connections: Connections,
     /// The time-out for a whole exchange: the connection's time-outs restart with every byte.
     limit: Duration,
     /// The lowest remaining hourly quota of calls in any response since [`Self::take_calls_left`].
@@ -57,9 +52,8 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(settings: &ClientSettings) -> Result<Self, SetupError> {
-        let octocrab = connect(settings)?;
         let limit = settings.connect_timeout + settings.read_timeout;
-        Ok(Self { octocrab, limit, left: Mutex::new(None) })
+        Ok(Self { connections: Connections::new(settings)?, limit, left: Mutex::new(None) })
     }
 
     /// Returns the lowest remaining hourly quota that GitHub has reported since the last call of
@@ -103,7 +97,24 @@ impl Client {
         hidden: &SecretString,
         at: Time,
     ) -> Result<ApiResponse, ProviderError> {
-        let outcome = tokio::time::timeout(self.limit, self.exchange(call, base, bearer)).await;
+        let mut octocrab = self.connections.current().await;
+        let (outcome, rejection) = loop {
+            let exchange = self.exchange(&octocrab, call, base, bearer);
+            let outcome = tokio::time::timeout(self.limit, exchange).await;
+            let rejection = match &outcome {
+                Ok(Err(error)) => self.connections.rejection(error).await,
+                Ok(Ok(_)) | Err(_) => None,
+            };
+            // A rejected certificate ends the handshake, so the request was not sent.
+            let renewed = match rejection {
+                Some(_) => self.connections.renewed().await,
+                None => None,
+            };
+            match renewed {
+                Some(renewed) => octocrab = renewed,
+                None => break (outcome, rejection),
+            }
+        };
         let failed = |code, message| {
             // The client's own messages are safe, but they would quote a header that cannot be
             // sent.
@@ -120,10 +131,11 @@ impl Client {
                 "asked GitHub"
             );
         }
-        match outcome {
-            Err(_) => Err(failed("timeout", format!("no answer within {:?}", self.limit))),
-            Ok(Err(error)) => Err(failed(code_of(&error), told(&error))),
-            Ok(Ok((status, headers, body))) => Ok(ApiResponse {
+        match (outcome, rejection) {
+            (_, Some(why)) => Err(failed(UNTRUSTED, why)),
+            (Err(_), _) => Err(failed("timeout", format!("no answer within {:?}", self.limit))),
+            (Ok(Err(error)), _) => Err(failed(code_of(&error), told(&error))),
+            (Ok(Ok((status, headers, body))), _) => Ok(ApiResponse {
                 operation: call.operation,
                 at,
                 status,
@@ -136,6 +148,7 @@ impl Client {
 
     async fn exchange(
         &self,
+        octocrab: &Octocrab,
         call: &ApiRequest,
         base: &Base,
         bearer: Option<&SecretString>,
@@ -153,8 +166,8 @@ impl Client {
             if let (Some(headers), Some(bearer)) = (request.headers_mut(), bearer) {
                 headers.insert(AUTHORIZATION, authorization(bearer));
             }
-            let request = self.octocrab.build_request(request, call.body.as_ref())?;
-            let response = self.octocrab.send(request).await?;
+            let request = octocrab.build_request(request, call.body.as_ref())?;
+            let response = octocrab.send(request).await?;
             match base.redirect(&call.method, response.status(), response.headers()) {
                 Some(next) if redirects < MAX_REDIRECTS => {
                     address = next;
@@ -162,7 +175,7 @@ impl Client {
                 }
                 _ => {
                     let (status, headers) = (response.status(), response.headers().clone());
-                    return Ok((status, headers, self.octocrab.body_to_string(response).await?));
+                    return Ok((status, headers, octocrab.body_to_string(response).await?));
                 }
             }
         }
@@ -197,33 +210,6 @@ impl Base {
         let location = headers.get(LOCATION)?.to_str().ok()?;
         let rest = location.strip_prefix(&self.origin).unwrap_or(location);
         (rest.starts_with('/') && !rest.starts_with("//")).then(|| format!("{}{rest}", self.origin))
-    }
-}
-
-/// Creates octocrab with custom connections: ring, the system's trusted roots, HTTP/1.1, and no
-/// retrying layer.
-fn connect(settings: &ClientSettings) -> Result<Octocrab, SetupError> {
-    let tls = HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-        .map_err(|error| SetupError {
-            what: "no trusted roots".to_owned(),
-            cause: Some(Cause::new(error)),
-        })?
-        // `Base` has already rejected http except for localhost.
-        .https_or_http()
-        .enable_http1()
-        .build();
-    let mut connector = TimeoutConnector::new(tls);
-    connector.set_connect_timeout(Some(settings.connect_timeout));
-    connector.set_read_timeout(Some(settings.read_timeout));
-    connector.set_write_timeout(Some(settings.read_timeout));
-    let connections: Connections<_, OctoBody> =
-        Connections::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_KEPT).build(connector);
-    let built =
-        OctocrabBuilder::new_empty().with_service(connections).with_auth(AuthState::None).build();
-    match built {
-        Ok(octocrab) => Ok(octocrab),
-        Err(never) => match never {},
     }
 }
 

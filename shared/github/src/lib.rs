@@ -16,6 +16,7 @@
 mod agents;
 mod answer;
 mod client;
+mod connections;
 mod deliveries;
 mod directory;
 mod identity;
@@ -26,6 +27,7 @@ mod setup;
 mod token;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -47,6 +49,7 @@ use serde_json::json;
 
 use crate::answer::ApiResponse;
 use crate::client::{ApiRequest, Client};
+pub use crate::connections::{CaSource, CaText};
 pub use crate::identity::AppIdentity;
 pub use crate::setup::AppStore;
 use crate::token::Token;
@@ -113,6 +116,8 @@ pub struct ClientSettings {
     pub read_timeout: Duration,
     /// Returns the current time. A function, so that tests can set the time.
     pub clock: fn() -> Time,
+    /// The CA bundle that connections trust in addition to the system's roots.
+    pub ca_source: Option<Arc<dyn CaSource>>,
 }
 
 impl Default for ClientSettings {
@@ -122,6 +127,7 @@ impl Default for ClientSettings {
             connect_timeout: Duration::from_secs(2),
             read_timeout: Duration::from_secs(10),
             clock: || Time::from_millis(jiff::Timestamp::now().as_millisecond()),
+            ca_source: None,
         }
     }
 }
@@ -172,6 +178,11 @@ impl<K: AppKey> App<K> {
     #[must_use]
     pub fn take_calls_left(&self) -> Option<u32> {
         self.client.take_calls_left()
+    }
+
+    /// Returns the text of the CA bundle, or the problem with it. `None` if there is no bundle.
+    pub async fn ca_bundle(&self) -> Option<Result<Arc<str>, String>> {
+        self.client.connections.bundle().await
     }
 
     /// Makes a call with the installation's token. If the token is rejected, drops it and repeats

@@ -3,6 +3,8 @@
 //! The webhook does not use this crate: it needs one queue and one secret, and must start fast.
 #![warn(missing_docs)]
 
+use std::sync::Arc;
+
 use anyhow::Context as _;
 use muster_aws::SdkConfig;
 use muster_aws::config::{GithubConfig, StackConfig, from_env};
@@ -13,7 +15,9 @@ use muster_control::Settings;
 use muster_control::ports::{SigningSecret, Unavailable};
 use muster_domain::causes::Cause;
 use muster_domain::ids::AppName;
-use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore};
+use muster_github::{
+    App, AppIdentity, AppKey, AppKeyError, AppStore, CaSource, CaText, ClientSettings,
+};
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// The components that every function except the webhook uses.
@@ -52,8 +56,9 @@ impl Stack {
     /// # Errors
     /// If the system has no trusted roots.
     pub fn github(&self, github: GithubConfig) -> anyhow::Result<App<StoredApp>> {
+        let settings = self.client_settings(&github);
         let stored = StoredApp { config: self.config.clone(), id: github.app_secret };
-        App::new(&muster_github::ClientSettings::default(), stored).context("GitHub client")
+        App::new(&settings, stored).context("GitHub client")
     }
 
     /// Creates the GitHub client of the function that sets up the App.
@@ -65,9 +70,35 @@ impl Stack {
         github: GithubConfig,
         webhook_secret: String,
     ) -> anyhow::Result<App<OperatedApp>> {
+        let settings = self.client_settings(&github);
         let app = StoredApp { config: self.config.clone(), id: github.app_secret };
         let operated = OperatedApp { app, webhook_secret };
-        App::new(&muster_github::ClientSettings::default(), operated).context("GitHub client")
+        App::new(&settings, operated).context("GitHub client")
+    }
+
+    fn client_settings(&self, github: &GithubConfig) -> ClientSettings {
+        let ca_source = github.ca_bundle.as_ref().map(|name| {
+            let source = StoredCaBundle { config: self.config.clone(), name: name.clone() };
+            Arc::new(source) as Arc<dyn CaSource>
+        });
+        ClientSettings { ca_source, ..ClientSettings::default() }
+    }
+}
+
+/// The CA bundle in SSM or S3.
+#[derive(Debug)]
+struct StoredCaBundle {
+    config: SdkConfig,
+    name: String,
+}
+
+impl CaSource for StoredCaBundle {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read(&self) -> CaText<'_> {
+        Box::pin(muster_aws::ca_bundle::read(&self.config, &self.name))
     }
 }
 

@@ -39,6 +39,8 @@ pub struct StackConfig {
 pub struct GithubConfig {
     /// The ID of the secret with the App's ID, its key and the URL of its API.
     pub app_secret: String,
+    /// The name of the CA bundle, if there is one.
+    pub ca_bundle: Option<String>,
 }
 
 /// The configuration of scale-up.
@@ -167,7 +169,10 @@ impl StackConfig {
 
 impl GithubConfig {
     fn read(read: &mut EnvironmentReader<'_>) -> Self {
-        Self { app_secret: read.required(&variables::APP_KEY) }
+        Self {
+            app_secret: read.required(&variables::APP_KEY),
+            ca_bundle: read.optional(&variables::CA_BUNDLE),
+        }
     }
 }
 

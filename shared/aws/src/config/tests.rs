@@ -33,7 +33,7 @@ const FUNCTIONS: [(&str, Reads); 5] = [
     ("admin", |read| drop(AdminConfig::read(read))),
 ];
 
-const VARIABLES: [&Variable; 19] = [
+const VARIABLES: [&Variable; 20] = [
     &variables::STACK,
     &variables::LAUNCH_TEMPLATE,
     &variables::LAUNCH_TEMPLATE_VERSION,
@@ -50,6 +50,7 @@ const VARIABLES: [&Variable; 19] = [
     &variables::LAUNCH_QUEUE,
     &variables::REAP_QUEUE,
     &variables::APP_KEY,
+    &variables::CA_BUNDLE,
     &variables::WEBHOOK_SECRET,
     &variables::WEBHOOK_URL,
     &variables::INSTANCE_ROLE_ID,

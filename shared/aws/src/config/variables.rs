@@ -54,6 +54,10 @@ pub(crate) const APP_KEY: Variable = Variable {
     name: "MUSTER_APP_KEY",
     meaning: "The secret with the GitHub App's ID, its private key, and the address of GitHub's API unless it is `https://api.github.com`.",
 };
+pub(crate) const CA_BUNDLE: Variable = Variable {
+    name: "MUSTER_CA_BUNDLE",
+    meaning: "The parameter `GitHubCaBundle`: the SSM parameter, or `s3://BUCKET/KEY`, with certificates that the connections to GitHub trust.",
+};
 pub(crate) const WEBHOOK_SECRET: Variable = Variable {
     name: "MUSTER_WEBHOOK_SECRET",
     meaning: "The secret with which GitHub signs its deliveries.",

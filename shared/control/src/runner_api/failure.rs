@@ -38,6 +38,8 @@ pub enum Hindrance {
     Unavailable,
     /// GitHub's rate limit.
     RateLimit,
+    /// The password of the pool's proxy cannot be read.
+    NoPassword,
 }
 
 impl Hindrance {
@@ -52,6 +54,7 @@ impl Hindrance {
             Self::Refused => "github_refuses",
             Self::Unavailable => "github_unavailable",
             Self::RateLimit => "github_rate_limit",
+            Self::NoPassword => "no_proxy_password",
         }
     }
 }

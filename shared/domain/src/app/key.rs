@@ -1,5 +1,6 @@
 //! Problems with the secret that identifies the App, which are found before GitHub is called.
 
+use crate::ca_bundle::UNTRUSTED;
 use crate::ids::AppName;
 
 /// A problem with the App's secret. Never contains any part of it.
@@ -30,7 +31,7 @@ pub const NOT_INSTALLED: &str = "not-installed";
 /// Returns whether an error with this code occurred before GitHub was called.
 #[must_use]
 pub fn is_before_github(code: &str) -> bool {
-    code == NO_KEY || code == BAD_KEY
+    [NO_KEY, BAD_KEY, UNTRUSTED].contains(&code)
 }
 
 impl KeyProblem {

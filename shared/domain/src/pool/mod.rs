@@ -3,6 +3,7 @@
 mod built_in;
 pub mod capacity;
 pub mod limits;
+pub mod proxy;
 pub mod select;
 pub mod warm;
 
@@ -18,6 +19,7 @@ use crate::job::Job;
 use crate::job::labels::{LabelRows, Labels};
 use crate::time::{Seconds, Time};
 
+use self::proxy::Proxy;
 use self::warm::WarmRule;
 
 /// Which market to request first, and which to fall back to.
@@ -256,6 +258,9 @@ pub struct Pool {
     /// machines that cannot reach GitHub. If unset: GitHub's URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_mirror: Option<String>,
+    /// The proxy through which the machines reach the internet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
     /// Whether jobs can become root on their machine: passwordless `sudo` and the group `docker`.
     #[serde(default = "yes")]
     pub sudo: bool,
@@ -411,6 +416,7 @@ impl Pool {
             boot_hook: None,
             image_hook: None,
             agent_mirror: None,
+            proxy: None,
             sudo: true,
             environment: BTreeMap::new(),
             enabled: true,

@@ -35,6 +35,7 @@ pub const POOL: &[&str] = &[
     "boot_hook",
     "image_hook",
     "agent_mirror",
+    "proxy",
     "sudo",
     "environment",
     "enabled",
@@ -58,10 +59,12 @@ pub const PLACEMENT: &[&str] = &["group", "dedicated"];
 /// The fields of a pool's `limits`.
 pub const LIMITS: &[&str] =
     &["max", "min_idle", "job_age", "boot_deadline", "idle_limit", "max_lifetime", "keep_failed"];
+/// The fields of `proxy`.
+pub const PROXY: &[&str] = &["https", "http", "no_proxy", "password_secret"];
 /// The fields of a rule in `warm_on`.
 pub const WARM_RULE: &[&str] = &["event", "repositories", "branches", "idle", "for"];
 /// Groups of fields in a pool that replace the group in `defaults` instead of being merged with it.
-pub(super) const WHOLE: &[&str] = &["entity", "instances", "launch_template", "image"];
+pub(super) const WHOLE: &[&str] = &["entity", "instances", "launch_template", "image", "proxy"];
 
 /// The effective values of omitted fields. Fields that are not listed have no default.
 const DEFAULTS: &[(&str, &str)] = &[

@@ -9,6 +9,7 @@ pub mod fields;
 mod named;
 mod names;
 mod node;
+mod proxy;
 mod read;
 mod rights;
 mod rules;

@@ -248,6 +248,7 @@ fn build(written: WrittenPool) -> Option<Pool> {
         boot_hook: written.boot_hook,
         image_hook: written.image_hook,
         agent_mirror: written.agent_mirror,
+        proxy: written.proxy,
         sudo: written.sudo.unwrap_or(named.sudo),
         environment: written.environment.unwrap_or_default(),
         enabled: written.enabled.unwrap_or(true),

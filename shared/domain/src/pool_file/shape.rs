@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fields::{ALLOCATIONS, ARCHES, INSTANCES, LIMITS, MARKETS, MATCHES};
 use super::named::{Named, ValueOrName};
+use super::proxy::proxy;
 use super::read::{self, Section, Wrongs};
 use super::values::{
     MAX_MACHINES, agent_mirror, disk, entity_or_id, environment, hook, image, is_id,
@@ -13,6 +14,7 @@ use super::values::{
 use crate::ec2::Arch;
 use crate::ids::{Entity, PoolName};
 use crate::job::labels::LabelRows;
+use crate::pool::proxy::Proxy;
 use crate::pool::warm::WarmRule;
 use crate::pool::{
     Allocation, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Requirements,
@@ -49,6 +51,7 @@ pub(super) struct WrittenPool {
     pub(super) boot_hook: Option<String>,
     pub(super) image_hook: Option<String>,
     pub(super) agent_mirror: Option<String>,
+    pub(super) proxy: Option<Proxy>,
     pub(super) sudo: Option<bool>,
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) enabled: Option<bool>,
@@ -112,6 +115,7 @@ impl WrittenPool {
             boot_hook: of.read("boot_hook", problems, hook),
             image_hook: of.read("image_hook", problems, hook),
             agent_mirror: of.read("agent_mirror", problems, agent_mirror),
+            proxy: of.read("proxy", problems, proxy),
             sudo: of.read("sudo", problems, read::boolean),
             environment: of.read("environment", problems, environment),
             enabled: of.read("enabled", problems, read::boolean),

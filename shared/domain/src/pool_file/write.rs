@@ -54,6 +54,7 @@ pub fn pool(pool: &Pool) -> Value {
     all.some("boot_hook", pool.boot_hook.as_ref().map(|text| json!(text)));
     all.some("image_hook", pool.image_hook.as_ref().map(|text| json!(text)));
     all.some("agent_mirror", pool.agent_mirror.as_ref().map(|folder| json!(folder)));
+    all.some("proxy", pool.proxy.as_ref().map(|proxy| json!(proxy)));
     all.unless(pool.sudo, "sudo", json!(false));
     all.unless(pool.environment.is_empty(), "environment", json!(pool.environment));
     all.unless(pool.enabled, "enabled", json!(false));

@@ -109,7 +109,7 @@ fn machines_differ(before: &Pool, next: &Pool) -> bool {
         (
             (pool.image.clone(), pool.disk.clone(), pool.tags.clone(), pool.arch),
             (pool.instance_types.clone(), pool.requirements.clone(), pool.subnets.clone()),
-            (pool.own_template.clone(), pool.placement.clone()),
+            (pool.own_template.clone(), pool.placement.clone(), pool.proxy.clone()),
             (
                 pool.entity.as_ref().map(Entity::lower_case),
                 pool.labels.carried(),

@@ -3,6 +3,7 @@
 use super::{Balance, Diff, Fate, Limits, PoolSet, REMOVED_FOR};
 use crate::ec2::Arch;
 use crate::job::labels::{LabelRows, Labels};
+use crate::pool::proxy::Proxy;
 use crate::pool::warm::{WarmEvent, WarmRule};
 use crate::pool::{
     Allocation, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Pool, Requirements,
@@ -103,6 +104,7 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
             let (id, version) = ("lt-2".into(), "1".into());
             p.own_template = Some(OwnTemplate { id, version, role, device: None });
         }),
+        ("proxy", |p| p.proxy = Some(Proxy::default())),
         ("placement", |p| p.placement = Some(Placement { group: None, dedicated: true })),
         ("tags", |p| drop(p.tags.insert("a".to_owned(), "b".to_owned()))),
         ("boot hook", |p| p.boot_hook = Some("true".to_owned())),

@@ -162,6 +162,7 @@ pub(crate) fn settings() -> ClientSettings {
         connect_timeout: Duration::from_secs(10),
         read_timeout: Duration::from_secs(10),
         clock: now,
+        ca_source: None,
     }
 }
 

@@ -4,6 +4,7 @@ use muster_control::ports::Operations;
 use muster_domain::ec2::Arch;
 use muster_domain::job::labels::{LabelRows, Labels};
 use muster_domain::pool::limits::{Balance, Limits};
+use muster_domain::pool::proxy::Proxy;
 use muster_domain::pool::{Allocation, Disk, Image, Pool, Requirements};
 use muster_domain::pool_set::PoolSet;
 
@@ -36,6 +37,12 @@ fn set(version: u64) -> PoolSet {
         boot_hook: Some("true\n".into()),
         image_hook: Some("true\n".into()),
         agent_mirror: Some("https://mirror.example".into()),
+        proxy: Some(Proxy {
+            https: Some("http://ada@proxy:3128".into()),
+            no_proxy: vec![".corp.example".into()],
+            password_secret: Some("office".into()),
+            ..Proxy::default()
+        }),
         boot_deadline_seconds: Some(muster_domain::time::Seconds(60)),
         max: 3,
         generation: version,

@@ -45,6 +45,7 @@ fn both_know_the_same_fields() {
         (&defs["filter"], fields::FILTER),
         (&defs["disk"], fields::DISK),
         (&defs["placement"], fields::PLACEMENT),
+        (&defs["proxy"], fields::PROXY),
         (&defs["launch_template"]["anyOf"][1], fields::LAUNCH_TEMPLATE),
         (&defs["limits"], fields::LIMITS),
         (&defs["warm_rule"], fields::WARM_RULE),
