@@ -21,7 +21,7 @@ async fn main() -> Result<(), Error> {
     let github = stack.github(github)?;
     let Stack { settings, table, queue, config } = &stack;
     let github = &github;
-    let network = &Network { github, config };
+    let network = &NetworkStores { github, config };
     let context = &Context::new(table, queue, &(), github, settings);
     let instance_role = &*instance_role;
     lambda_runtime::run(service_fn(move |event: LambdaEvent<ApiGatewayV2httpRequest>| async move {
@@ -36,12 +36,12 @@ async fn main() -> Result<(), Error> {
 }
 
 /// The stores of the machines' network settings.
-struct Network<'a> {
+struct NetworkStores<'a> {
     github: &'a App<StoredApp>,
     config: &'a SdkConfig,
 }
 
-impl NetworkSource for Network<'_> {
+impl NetworkSource for NetworkStores<'_> {
     async fn ca_bundle(&self) -> Option<Arc<str>> {
         // The client has logged the problem with an unusable one.
         self.github.ca_bundle().await?.ok()
