@@ -61,18 +61,18 @@ impl CaBundle {
         if certificates.is_empty() { Err(CaBundleError::Empty) } else { Ok(Self { certificates }) }
     }
 
-    /// Returns the first expired certificate: its number, which begins at 1, and when it expired.
-    #[must_use]
-    pub fn expired(&self, now: Time) -> Option<(usize, Time)> {
-        let ends = self.certificates.iter().map(|one| one.expires_at);
-        (1..).zip(ends).find(|(_, end)| *end < now)
+    /// Returns the certificates that have not expired. TLS libraries do not check the validity of a
+    /// trusted root, so the others must not be given to one.
+    pub fn valid(&self, now: Time) -> impl Iterator<Item = &CaCertificate> {
+        self.certificates.iter().filter(move |one| one.expires_at >= now)
     }
 
-    /// Returns why the bundle `name` has no effect at the time `now`, with the fix, or `None`. TLS
-    /// libraries do not check the validity of a trusted root, so an expired one would be accepted.
+    /// Describes the first expired certificate of the bundle `name` and the fix, without a full
+    /// stop. `None` if all are valid.
     #[must_use]
-    pub fn problem(&self, name: &str, now: Time) -> Option<String> {
-        let (number, end) = self.expired(now)?;
+    pub fn expired(&self, name: &str, now: Time) -> Option<String> {
+        let mut ends = (1..).zip(self.certificates.iter().map(|one| one.expires_at));
+        let (number, end) = ends.find(|(_, end)| *end < now)?;
         let text = end.to_string();
         let day = text.split('T').next().unwrap_or_default();
         Some(format!(

@@ -19,6 +19,7 @@ use muster_domain::causes::{Cause, causes, with_causes};
 use muster_domain::time::{Seconds, Time};
 use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
 use tokio::sync::Mutex;
 
 use crate::{ClientSettings, SetupError};
@@ -57,12 +58,20 @@ pub(crate) struct Connections {
 struct Extended {
     octocrab: Octocrab,
     at: Time,
-    bundle: Result<Arc<str>, String>,
+    bundle: Result<Usable, String>,
+}
+
+/// A bundle with at least one certificate that is valid.
+#[derive(Clone)]
+struct Usable {
+    text: Arc<str>,
+    /// The sentence about a certificate that has expired, if there is one.
+    expired: Option<String>,
 }
 
 impl Connections {
     pub(crate) fn new(settings: &ClientSettings) -> Result<Self, SetupError> {
-        let public = connect(settings, None)?;
+        let public = connect(settings, Vec::new())?;
         Ok(Self { settings: settings.clone(), public, extended: Mutex::default() })
     }
 
@@ -76,7 +85,7 @@ impl Connections {
 
     /// Returns the bundle's PEM text if there is one and it is usable.
     pub(crate) async fn bundle(&self) -> Option<Result<Arc<str>, String>> {
-        Some(self.extended(None).await?.bundle)
+        Some(self.extended(None).await?.bundle.map(|bundle| bundle.text))
     }
 
     /// Returns connections with the bundle as it is now, after a certificate was rejected. `None`
@@ -99,7 +108,7 @@ impl Connections {
         }
         let now = (self.settings.clock)();
         let (octocrab, bundle) = match self.extend(source, now).await {
-            Ok((octocrab, text)) => (octocrab, Ok(text)),
+            Ok((octocrab, bundle)) => (octocrab, Ok(bundle)),
             Err(problem) => {
                 tracing::error!(problem, "the connections to GitHub do not trust the CA bundle");
                 (self.public.clone(), Err(problem))
@@ -110,25 +119,24 @@ impl Connections {
         Some(extended)
     }
 
-    async fn extend(
-        &self,
-        source: &dyn CaSource,
-        now: Time,
-    ) -> Result<(Octocrab, Arc<str>), String> {
+    async fn extend(&self, source: &dyn CaSource, now: Time) -> Result<(Octocrab, Usable), String> {
         let name = source.name();
         let text = source.read().await.map_err(|error| {
             let why = with_causes(&error);
             format!("the CA bundle {name} cannot be read ({why}); check the stack's parameter GitHubCaBundle")
         })?;
         let bundle = CaBundle::read(&text).map_err(|error| error.sentence(name))?;
-        if let Some(problem) = bundle.problem(name, now) {
-            return Err(problem);
+        let expired = bundle.expired(name, now);
+        let valid: Vec<CertificateDer<'static>> =
+            bundle.valid(now).map(|one| one.der.clone()).collect();
+        if let (true, Some(expired)) = (valid.is_empty(), &expired) {
+            return Err(expired.clone());
         }
-        let octocrab = connect(&self.settings, Some(&bundle)).map_err(|error| {
+        let octocrab = connect(&self.settings, valid).map_err(|error| {
             let why = with_causes(&error);
-            format!("the CA bundle {name} has a certificate that is not of an authority ({why}); replace it")
+            format!("the CA bundle {name} has no certificate of an authority ({why}); replace it")
         })?;
-        Ok((octocrab, text.into()))
+        Ok((octocrab, Usable { text: text.into(), expired }))
     }
 
     /// Returns why a call failed if GitHub's certificate was rejected, with the fix; otherwise
@@ -140,11 +148,12 @@ impl Connections {
             matches!(rejected, CertificateError::UnknownIssuer | CertificateError::BadSignature);
         let server = "GitHub's certificate";
         let unknown = format!("{server} is signed by an unknown authority");
-        Some(match self.bundle().await {
+        Some(match self.extended(None).await.map(|extended| extended.bundle) {
             Some(Err(problem)) => format!("{server} is not trusted: {problem}"),
-            Some(Ok(_)) if is_unknown => {
+            Some(Ok(bundle)) if is_unknown => {
                 let name = self.settings.ca_source.as_ref().map_or("", |source| source.name());
-                format!("{unknown}: add its root certificate to the CA bundle {name}")
+                let expired = bundle.expired.map_or_else(String::new, |one| format!("; {one}"));
+                format!("{unknown}: add its root certificate to the CA bundle {name}{expired}")
             }
             None if is_unknown => format!(
                 "{unknown}: name its root certificate in the stack's parameter GitHubCaBundle (docs/network.md)"
@@ -170,20 +179,22 @@ fn rejected<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a CertificateError
 }
 
 /// Creates octocrab with custom connections: ring, trusted roots, HTTP/1.1, and no retrying layer.
-fn connect(settings: &ClientSettings, bundle: Option<&CaBundle>) -> Result<Octocrab, SetupError> {
+fn connect(
+    settings: &ClientSettings,
+    bundle: Vec<CertificateDer<'static>>,
+) -> Result<Octocrab, SetupError> {
     let provider = rustls::crypto::ring::default_provider();
     let no_roots = |cause| SetupError { what: "no trusted roots".to_owned(), cause: Some(cause) };
-    let builder = match bundle {
-        None => HttpsConnectorBuilder::new()
+    let builder = match bundle.is_empty() {
+        true => HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(provider)
             .map_err(|error| no_roots(Cause::new(error)))?,
-        Some(bundle) => {
+        false => {
             let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            for certificate in &bundle.certificates {
-                let added = roots.add(certificate.der.clone());
-                added.map_err(|error| no_roots(Cause::new(error)))?;
+            if let (0, _) = roots.add_parsable_certificates(bundle) {
+                return Err(no_roots(Cause::new("none can be parsed")));
             }
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             let config = ClientConfig::builder_with_provider(Arc::new(provider))
                 .with_safe_default_protocol_versions()
                 .map_err(|error| no_roots(Cause::new(error)))?;

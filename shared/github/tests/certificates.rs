@@ -78,6 +78,13 @@ async fn each_problem_with_a_certificate_has_its_message() {
         ),
         (
             &url,
+            Some(Bundle::of(&format!("{}{}", wrong.pem, expired.pem))),
+            format!(
+                "{unknown}: add its root certificate to the CA bundle /github/ca; certificate 2 of the CA bundle /github/ca expired on 2020-01-01; replace it with the authority's current one"
+            ),
+        ),
+        (
+            &url,
             Some(Bundle::of("hello")),
             format!(
                 "{untrusted}the CA bundle /github/ca contains no certificate in PEM form (\"-----BEGIN CERTIFICATE-----\"); replace it with the authority's certificates as PEM"
@@ -95,7 +102,7 @@ async fn each_problem_with_a_certificate_has_its_message() {
     }
     assert!(fake.asked().is_empty(), "nothing was sent to a server that is not trusted");
     // Next to other certificates, and for a server that needs none of them.
-    let both = Bundle::of(&format!("{}# old\n{}", wrong.pem, right.pem));
+    let both = Bundle::of(&format!("{}# old\n{}{}", wrong.pem, expired.pem, right.pem));
     for url in [&url, &fake.url] {
         let seen = app(url, Some(&both)).runner(&registrar("acme"), ID).await;
         assert_eq!(seen, Ok(RunnerSeen::NotBusy(ID)));

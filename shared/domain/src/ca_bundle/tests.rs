@@ -36,9 +36,10 @@ fn a_bundle_has_each_certificate_with_its_end() {
     let bundle = CaBundle::read(BUNDLE).expect("a bundle");
     let ends: Vec<Time> = bundle.certificates.iter().map(|one| one.expires_at).collect();
     assert_eq!(ends, [at("2036-11-25T16:47:43Z"), at("2067-12-23T16:47:43Z")]);
-    let problem = |now| bundle.problem("/github/ca", at(now));
-    assert_eq!(problem("2036-11-25T16:47:43Z"), None);
-    let told = problem("2036-11-25T16:47:44Z").expect("expired");
+    let expired = |now| bundle.expired("/github/ca", at(now));
+    assert_eq!(expired("2036-11-25T16:47:43Z"), None);
+    assert_eq!(bundle.valid(at("2036-11-25T16:47:44Z")).count(), 1);
+    let told = expired("2036-11-25T16:47:44Z").expect("expired");
     assert_eq!(
         told,
         "certificate 1 of the CA bundle /github/ca expired on 2036-11-25; replace it with the authority's current one"

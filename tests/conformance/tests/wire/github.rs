@@ -12,11 +12,11 @@ use muster_conformance::{differences, run_all};
 use muster_control::ports::Registrar;
 use muster_domain::ids::InstallationId;
 use muster_domain::time::Time;
-use muster_github::{App, AppIdentity, ClientSettings};
+use muster_github::{App, AppIdentity};
 use muster_world::Running;
 use serde_json::json;
 
-use crate::{RUNTIME, directory, open};
+use crate::{RUNTIME, directory, github_behind_tls, open};
 
 const CALLS: [&str; 5] =
     ["generate-jitconfig", "list-runners", "get-runner", "delete-runner", "get-job"];
@@ -70,10 +70,10 @@ impl Bench {
                 world.register_owner(serde_json::from_value(spec).expect("an owner"));
             }
         });
-        let url = format!("http://{}", running.github);
+        let (url, settings) = github_behind_tls(&running).await;
         let secret = json!({ "app_id": 123, "private_key": private, "api_url": url }).to_string();
         let identity = AppIdentity::read(&secret).expect("an App");
-        let app = App::new(&ClientSettings::default(), identity).expect("a client");
+        let app = App::new(&settings, identity).expect("a client");
         Self { running, app, agents: Mutex::default(), waiting: Mutex::default() }
     }
 

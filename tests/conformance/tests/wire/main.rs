@@ -7,19 +7,26 @@ mod github;
 mod names;
 mod setup;
 mod tables;
+// A server with a certificate of a private authority, as the adapter's own tests make it.
+#[path = "../../../../shared/github/tests/support/tls.rs"]
+#[expect(dead_code, reason = "the adapter's own tests use all of it")]
+mod tls;
 // The emulator, and a stack's tables and queues on it: as the adapters' own tests make them.
 #[path = "../../../../shared/aws/tests/emulator/support.rs"]
 #[expect(dead_code, reason = "the adapters' own tests use all of it")]
 mod support;
 
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use muster_cloud::{Millis, Timings};
+use muster_github::{CaSource, ClientSettings};
 use muster_world::wire::Credentials;
 use muster_world::{Running, WorldSettings};
 use tokio::runtime::Runtime;
+
+use crate::tls::{Authority, Bundle};
 
 /// Later than any check.
 const NEVER_MS: Millis = 1_000_000_000;
@@ -57,6 +64,15 @@ async fn open() -> Running {
     })
     .await
     .expect("the world starts")
+}
+
+/// Returns the URL of a world's GitHub behind TLS, with a certificate of a private authority, and
+/// the settings of a client that has that authority's certificate as its CA bundle.
+async fn github_behind_tls(running: &Running) -> (String, ClientSettings) {
+    let authority = Authority::until(2100);
+    let url = authority.front(running.github.to_string()).await;
+    let ca_source = Some(Arc::new(Bundle::of(&authority.pem)) as Arc<dyn CaSource>);
+    (url, ClientSettings { ca_source, ..ClientSettings::default() })
 }
 
 fn directory() -> PathBuf {

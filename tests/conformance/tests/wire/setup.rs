@@ -7,11 +7,11 @@ use muster_conformance::setup::{CHECKS, SetupWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_control::ports::{SigningSecret, Unavailable};
 use muster_domain::time::{Seconds, Time};
-use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore, ClientSettings};
+use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore};
 use muster_world::Running;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::{RUNTIME, open};
+use crate::{RUNTIME, github_behind_tls, open};
 
 /// The App's secret, and those that GitHub was to sign with later.
 #[derive(Clone, Default)]
@@ -55,6 +55,7 @@ impl AppStore for Store {
 
 struct Bench {
     running: Running,
+    url: String,
     app: App<Store>,
 }
 
@@ -66,7 +67,7 @@ impl SetupWorld for Bench {
     }
 
     fn api(&self) -> String {
-        format!("http://{}", self.running.github)
+        self.url.clone()
     }
 
     async fn make_app(&self, name: &str, ago: Seconds, hook: bool) -> String {
@@ -94,8 +95,10 @@ fn the_app_is_set_up_as_the_admin_function_knows_it() {
     let run = |name: &str| {
         RUNTIME.block_on(async {
             let store = Store::default();
-            let app = App::new(&ClientSettings::default(), store).expect("a client");
-            check(name, &Bench { running: open().await, app }).await;
+            let running = open().await;
+            let (url, settings) = github_behind_tls(&running).await;
+            let app = App::new(&settings, store).expect("a client");
+            check(name, &Bench { running, url, app }).await;
         });
     };
     assert_eq!(run_all(CHECKS, differences::WIRE_SETUP, run), CHECKS.len());
