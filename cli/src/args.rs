@@ -5,6 +5,8 @@ mod orders;
 mod queries;
 mod setup;
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use muster_domain::ids::{AppName, Entity, PoolName};
@@ -69,6 +71,9 @@ pub struct GlobalArgs {
     /// Endpoint for all AWS calls, for example an emulator's [default: same as the AWS CLI]
     #[arg(long, global = true, value_name = "URL")]
     pub endpoint_url: Option<String>,
+    /// File with certificates to trust too, as PEM: of a private authority [default: $AWS_CA_BUNDLE]
+    #[arg(long, global = true, value_name = "FILE", env = "AWS_CA_BUNDLE", hide_env = true)]
+    pub ca_bundle: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,

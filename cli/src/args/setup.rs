@@ -190,6 +190,15 @@ pub struct ParameterArgs {
     /// Let operators open a shell on machines: `yes` or `no`; jobs get the same role permissions
     #[arg(long, value_parser = yes_or_no)]
     pub sessions: Option<&'static str>,
+    /// SSM parameter (/NAME) or S3 object (s3://BUCKET/KEY) with the certificates of your GitHub's private authority
+    #[arg(long, value_name = "NAME", value_parser = plain)]
+    pub github_ca_bundle: Option<String>,
+    /// Subnets of the functions that call GitHub, for a GitHub in a private network
+    #[arg(long, value_name = "SUBNETS", value_delimiter = ',', value_parser = plain)]
+    pub function_subnets: Vec<String>,
+    /// Security groups of these functions [default: those of the machines]
+    #[arg(long, value_name = "GROUPS", value_delimiter = ',', value_parser = plain)]
+    pub function_groups: Vec<String>,
     /// Permissions boundary that every role of the account must have
     #[arg(long, value_name = "ARN", value_parser = plain)]
     pub boundary: Option<String>,

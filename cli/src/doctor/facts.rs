@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use self::account::AccountFacts;
 use self::machines::Machines;
-use self::network::NetworkFacts;
+use self::network::{FunctionNetwork, NetworkFacts};
 use super::backlog::Backlog;
 use crate::alarms::Alarm;
 use crate::failure::Failure;
@@ -96,6 +96,8 @@ pub struct Running {
     pub swept_at: Fact<Option<Time>>,
     /// The network of its machines.
     pub network: Fact<NetworkFacts>,
+    /// The network of its functions, if they are in one.
+    pub function_network: Option<Fact<FunctionNetwork>>,
     /// The machines' images, types and launch template.
     pub machines: Machines,
 }

@@ -8,6 +8,7 @@ pub mod facts;
 mod known;
 pub mod machines;
 pub(crate) mod network;
+mod private;
 pub mod stack;
 
 use muster_api::answers::{Finding, Location, Severity};
@@ -122,6 +123,7 @@ pub fn checks(facts: &Facts) -> Vec<Check> {
     let mut all = known::check(facts);
     all.extend(account::check(facts));
     all.extend(network::check(facts));
+    all.extend(private::check(facts));
     all.extend(machines::check(facts));
     all.extend(stack::check(facts));
     all

@@ -2,6 +2,7 @@
 
 use muster_api::answers::Finding;
 
+use super::facts::Running;
 use super::facts::network::{
     Acl, Endpoint, GITHUB, HTTPS, Nat, NetworkFacts, NetworkParameters, RouteTable, SecurityGroup,
     Subnet,
@@ -17,13 +18,24 @@ const FEW: u64 = 8;
 pub(super) fn check(facts: &Facts) -> Vec<Check> {
     let Some(running) = &facts.running else { return Vec::new() };
     match &running.network {
-        Ok(network) => of_network(network, &facts.region),
+        Ok(network) => of_network(network, &facts.region, &proxied(running, network)),
         Err(unknown) => vec![unasked(CheckGroup::Network, "subnets", unknown)],
     }
 }
 
-/// Returns the checks of a network.
-pub(crate) fn of_network(network: &NetworkFacts, region: &str) -> Vec<Check> {
+/// Returns the subnets whose machines use a proxy: those that only pools with one use.
+fn proxied(running: &Running, network: &NetworkFacts) -> Vec<String> {
+    let pools = running.pools.as_deref().unwrap_or_default();
+    let mut subnets = network.given.subnets.clone();
+    subnets.retain(|id| {
+        let mut own = pools.iter().filter(|pool| pool.subnets.iter().any(|one| **one == **id));
+        own.next().is_some_and(|pool| pool.proxy.is_some()) && own.all(|pool| pool.proxy.is_some())
+    });
+    subnets
+}
+
+/// Returns the checks of a network. Subnets whose machines use a proxy (`proxied`) need no route to GitHub.
+pub(crate) fn of_network(network: &NetworkFacts, region: &str, proxied: &[String]) -> Vec<Check> {
     let NetworkFacts { given, subnets, tables, nats, acls, endpoints, resolves, groups } = network;
     let page = |subnet: &Subnet| {
         console(
@@ -37,6 +49,7 @@ pub(crate) fn of_network(network: &NetworkFacts, region: &str) -> Vec<Check> {
     all.extend(judge(CheckGroup::Network, "way out", &ways, |(subnets, tables)| {
         let wrongs = subnets
             .iter()
+            .filter(|subnet| !proxied.contains(&subnet.id))
             .filter_map(|subnet| Some(way_out(subnet, tables, nats, given)?.url(page(subnet))));
         wrongs.collect()
     }));

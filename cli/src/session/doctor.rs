@@ -175,11 +175,16 @@ async fn running(
             Err(unknown) => Err(unknown),
         }
     };
-    let (dead_letters, backlogs, subscriptions, network, machines) = join!(
+    let function_network = async {
+        let subnets = deployed.as_ref().map(|deployed| deployed.list("FunctionSubnets"));
+        network::of_functions(batch, subnets.unwrap_or_default()).await
+    };
+    let (dead_letters, backlogs, subscriptions, network, function_network, machines) = join!(
         dead_letters(batch, deployed.clone()),
         backlogs(batch, stack, now, deployed.clone()),
         join_all(topics(&by_name.alarms).into_iter().map(|topic| subscriptions(batch, topic))),
         network,
+        function_network,
         machines::facts(batch, deployed.clone(), &pools, stack),
     );
     let ByName { functions, reserved, rules, mappings, swept_at, alarms } = by_name;
@@ -198,6 +203,7 @@ async fn running(
         subscriptions: subscriptions.map(|all| all.concat()),
         swept_at,
         network,
+        function_network,
         machines,
     }
 }

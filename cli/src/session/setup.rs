@@ -144,8 +144,7 @@ impl<W: Cloud + Console + Workstation + LocalPage> Session<'_, W> {
             public_ip: given.public_ip.or(Some(network.public_ip)),
             max: Some(max.unwrap_or(suggested)),
             mail,
-            sessions: given.sessions,
-            boundary: given.boundary.clone(),
+            ..given.clone()
         };
         let mut values = overrides(&given, release);
         values.extend(reserve.map(|most| format!("WebhookReservedConcurrency='{most}'")));
@@ -318,15 +317,18 @@ fn reserved(account: Option<Concurrency>, reserve: Option<u64>) -> String {
 
 /// Returns the parameters for `sam`, quoted as it requires for values with commas.
 pub(super) fn overrides(given: &ParameterArgs, release: &Release) -> Vec<String> {
-    let ParameterArgs { vpc, subnets, public_ip, max, mail, sessions, boundary } = given;
-    let subnets = (!subnets.is_empty()).then(|| subnets.join(","));
+    let ParameterArgs { vpc, public_ip, max, mail, sessions, boundary, .. } = given;
+    let list = |all: &[String]| (!all.is_empty()).then(|| all.join(","));
     let all = [
         ("VpcId", vpc.clone()),
-        ("Subnets", subnets),
+        ("Subnets", list(&given.subnets)),
         ("PublicIp", public_ip.map(str::to_owned)),
         ("MaxMachines", max.map(|max| max.to_string())),
         ("AlarmEmail", mail.clone()),
         ("Sessions", sessions.map(str::to_owned)),
+        ("GitHubCaBundle", given.github_ca_bundle.clone()),
+        ("FunctionSubnets", list(&given.function_subnets)),
+        ("FunctionSecurityGroups", list(&given.function_groups)),
         ("PermissionsBoundary", boundary.clone()),
         ("Architecture", release.architecture.clone()),
     ];

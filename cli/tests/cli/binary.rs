@@ -291,6 +291,7 @@ fn what_is_missing_is_said_before_anything_is_asked() {
             command
         }),
         ("no such file", muster(&["pools", "check", "nothing.yaml"])),
+        ("no CA bundle", muster(&["status", "--ca-bundle", "Cargo.toml"])),
         ("no such command", muster(&["stauts"])),
         ("a yes without a reason", muster(&["delete", "small-l0-0", "--yes"])),
     ];

@@ -97,6 +97,7 @@ pub(crate) fn well() -> Facts {
             subscriptions: Ok(vec![subscription]),
             swept_at: Ok(Some(NOW - Seconds(90))),
             network: Ok(network::well()),
+            function_network: None,
             machines: machines::well(),
         }),
     }

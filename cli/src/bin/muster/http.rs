@@ -1,22 +1,28 @@
 //! The HTTP client for AWS and GitHub. It uses the connector that the credentials SDK already
 //! includes.
 
+use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use aws_smithy_async::rt::sleep::TokioSleep;
 use aws_smithy_http_client::proxy::ProxyConfig;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode};
 use aws_smithy_http_client::{Builder, Connector};
 use aws_smithy_runtime_api::client::http::{
     HttpConnector as _, HttpConnectorSettings, SharedHttpClient,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::base64;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use muster_cli::failure::Failure;
 use muster_cli::lambda::{self, HttpResponse};
+use muster_domain::ca_bundle::{CaBundle, CaCertificate};
 use muster_domain::causes::with_causes;
 use serde_json::Value;
+
+use crate::host::now;
 
 /// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,9 +36,52 @@ fn provider() -> Provider {
     Provider::Rustls(CryptoMode::Ring)
 }
 
+/// The certificates that all connections trust, if the user named some.
+static TRUSTED: OnceLock<TlsContext> = OnceLock::new();
+
+/// Trusts the certificates of this file too, if the user named one. Must be called before the first connection.
+///
+/// # Errors
+/// Fails when the file is not a usable CA bundle.
+pub(crate) fn trust(file: Option<&Path>) -> Result<(), Failure> {
+    let Some(file) = file.filter(|file| !file.as_os_str().is_empty()) else { return Ok(()) };
+    let path = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::File { path: path.clone(), why: with_causes(&error) })?;
+    let unusable = |problem| Failure::Usage(format!("Cannot use --ca-bundle: {problem}"));
+    let bundle = CaBundle::read(&text).map_err(|error| unusable(error.sentence(&path)))?;
+    let pem = |one: &CaCertificate| {
+        let text = base64::encode(&one.der);
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+    };
+    let valid: Vec<String> = bundle.valid(now()).map(pem).collect();
+    if let (true, Some(problem)) = (valid.is_empty(), bundle.expired(&path, now())) {
+        return Err(unusable(problem));
+    }
+    let store = TrustStore::default().with_pem_certificate(valid.concat());
+    let context = TlsContext::builder().with_trust_store(store);
+    let context = context.build().map_err(|error| Failure::Unknown(with_causes(&error)))?;
+    let _ = TRUSTED.set(context);
+    Ok(())
+}
+
+fn trusted() -> TlsContext {
+    TRUSTED.get().cloned().unwrap_or_default()
+}
+
+/// Returns why there is no connection. A private authority is the usual reason for a rejected certificate.
+fn unconnected(why: String) -> String {
+    if !["UnknownIssuer", "BadSignature"].iter().any(|name| why.contains(name)) {
+        return why;
+    }
+    "its certificate is signed by an unknown authority. If that is your company's, name its root \
+     certificate: --ca-bundle FILE"
+        .to_owned()
+}
+
 /// Returns the client for the SDK's own calls: SSO, STS, the metadata service.
 pub(crate) fn client() -> SharedHttpClient {
-    Builder::new().tls_provider(provider()).build_https()
+    Builder::new().tls_provider(provider()).tls_context(trusted()).build_https()
 }
 
 /// Sends a request. Respects `HTTPS_PROXY` and `NO_PROXY` like the AWS CLI.
@@ -52,6 +101,7 @@ pub(crate) async fn send(
         .sleep_impl(TokioSleep::new())
         .proxy_config(ProxyConfig::from_env())
         .tls_provider(provider())
+        .tls_context(trusted())
         .build();
     let uri = request.uri();
     let address = format!(
@@ -66,7 +116,7 @@ pub(crate) async fn send(
         let why = with_causes(&error);
         match error.is_timeout() && !why.contains("connect") {
             true => Failure::NoAnswer { function: whose.to_owned() },
-            false => unreachable(why),
+            false => unreachable(unconnected(why)),
         }
     })?;
     let header = |name: &str| response.headers().get(name).map(str::to_owned);

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(async {
+            http::trust(args.global.ca_bundle.as_deref())?;
             let mut world = Terminal::new(args.global.clone());
             match args.command.as_ref().and_then(Command::resume_command) {
                 Some(command) => stoppable(command, args, screen, &mut world).await,

@@ -52,6 +52,16 @@ impl NetworkParameters {
     }
 }
 
+/// The network of the functions that call GitHub, if the stack names one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionNetwork {
+    /// The stack parameter `FunctionSubnets`.
+    pub given: Vec<String>,
+    pub subnets: Vec<Subnet>,
+    pub tables: Vec<RouteTable>,
+    pub endpoints: Vec<Endpoint>,
+}
+
 /// Returns the elements of a list in an answer.
 fn all<'a>(answer: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
     answer[list].as_array().into_iter().flatten()
@@ -267,7 +277,7 @@ impl Traffic {
     }
 }
 
-/// An interface endpoint.
+/// An endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
     pub id: String,
@@ -275,6 +285,9 @@ pub struct Endpoint {
     pub service: String,
     /// Whether it answers for the service's public names.
     pub private_dns: bool,
+    pub vpc: String,
+    /// The route tables that lead to it, if it is a gateway.
+    pub tables: Vec<String>,
 }
 
 impl Endpoint {
@@ -285,6 +298,10 @@ impl Endpoint {
             id: text(one, "vpcEndpointId"),
             service: text(one, "serviceName"),
             private_dns: is_true(one, "privateDnsEnabled"),
+            vpc: text(one, "vpcId"),
+            tables: all(one, "routeTableIdSet")
+                .filter_map(|id| id.as_str().map(str::to_owned))
+                .collect(),
         };
         all(answer, "vpcEndpointSet").map(one).collect()
     }

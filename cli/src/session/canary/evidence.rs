@@ -112,7 +112,7 @@ impl<W: Cloud> Session<'_, W> {
             }
         };
         Ok(match self.together(&batch, network).await? {
-            Ok(network) => of_network(&network, &region),
+            Ok(network) => of_network(&network, &region, &[]),
             Err(unknown) => vec![unasked(CheckGroup::Network, "subnets", &unknown)],
         })
     }

@@ -5,8 +5,10 @@ use serde_json::Value;
 use tokio::join;
 
 use super::super::batch::CallBatch;
+use crate::doctor::Fact;
 use crate::doctor::facts::network::{
-    Acl, Endpoint, Nat, NetworkFacts, NetworkParameters, RouteTable, SecurityGroup, Subnet,
+    Acl, Endpoint, FunctionNetwork, Nat, NetworkFacts, NetworkParameters, RouteTable,
+    SecurityGroup, Subnet,
 };
 
 /// Returns an EC2 call with filters: a name and its values. A filter that matches nothing returns
@@ -24,6 +26,32 @@ pub(super) fn ec2(action: &str, filters: &[(&str, &[String])], fields: &[(&str, 
     all.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), *value)));
     let all: Vec<(&str, &str)> = all.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     Call::query("ec2", &all)
+}
+
+/// Queries the network of the functions that call GitHub. Returns `None`, without a call, if the stack names no subnets.
+pub(super) async fn of_functions(
+    batch: &CallBatch,
+    given: Vec<String>,
+) -> Option<Fact<FunctionNetwork>> {
+    if given.is_empty() {
+        return None;
+    }
+    let subnets = ec2("DescribeSubnets", &[("subnet-id", &given)], &[]);
+    let subnets = match batch.fact(subnets, Subnet::read).await {
+        Ok(subnets) => subnets,
+        Err(unknown) => return Some(Err(unknown)),
+    };
+    let vpcs: Vec<String> = subnets.iter().map(|one| one.vpc.clone()).collect();
+    let of_vpcs = |action: &str| ec2(action, &[("vpc-id", &vpcs)], &[]);
+    let (tables, endpoints) = join!(
+        batch.fact(of_vpcs("DescribeRouteTables"), RouteTable::read),
+        batch.fact(of_vpcs("DescribeVpcEndpoints"), Endpoint::read),
+    );
+    Some(
+        tables.and_then(|tables| {
+            Ok(FunctionNetwork { given, subnets, tables, endpoints: endpoints? })
+        }),
+    )
 }
 
 pub(in crate::session) async fn facts(

@@ -1,11 +1,12 @@
 //! The network: a VPC with a public and a private subnet, as EC2 shows it.
 
 use muster_cli::doctor::facts::network::{
-    Acl, AclEntry, Endpoint, Nat, NetworkFacts, NetworkParameters, Route, RouteTable,
-    SecurityGroup, Subnet, Traffic,
+    Acl, AclEntry, Endpoint, FunctionNetwork, Nat, NetworkFacts, NetworkParameters, Route,
+    RouteTable, SecurityGroup, Subnet, Traffic,
 };
 use muster_cli::doctor::{Facts, Unknown};
 use muster_cli::xml;
+use muster_domain::pool::proxy::Proxy;
 use serde_json::Value;
 
 use super::{may_not, running, told};
@@ -201,6 +202,72 @@ fn each_wrong_of_the_network_has_its_sentence() {
     );
 }
 
+/// A network of functions: a private subnet, whose route table a gateway for DynamoDB uses.
+fn private() -> FunctionNetwork {
+    let text = "<R><routeTableSet><item><routeTableId>rtb-f</routeTableId><vpcId>vpc-2</vpcId>
+        <associationSet><item><subnetId>subnet-0f</subnetId><main>false</main></item></associationSet></item></routeTableSet></R>";
+    let tables = RouteTable::read(&xml::read(text).expect("XML"));
+    let endpoint = |service: &str| {
+        format!(
+        "<item><vpcEndpointId>vpce-{service}</vpcEndpointId><vpcId>vpc-2</vpcId>
+        <serviceName>com.amazonaws.us-east-1.{service}</serviceName><privateDnsEnabled>true</privateDnsEnabled></item>"
+    )
+    };
+    let gateway = "<item><vpcEndpointId>vpce-d</vpcEndpointId><vpcId>vpc-2</vpcId><privateDnsEnabled>false</privateDnsEnabled>
+        <serviceName>com.amazonaws.us-east-1.dynamodb</serviceName><routeTableIdSet><item>rtb-f</item></routeTableIdSet></item>";
+    let all = ["sqs", "ec2", "secretsmanager"].map(endpoint).concat();
+    let text = format!("<R><vpcEndpointSet>{all}{gateway}</vpcEndpointSet></R>");
+    let endpoints = Endpoint::read(&xml::read(&text).expect("XML"));
+    let (id, vpc) = ("subnet-0f".to_owned(), "vpc-2".to_owned());
+    let subnets = vec![Subnet { id: id.clone(), vpc, ..Subnet::default() }];
+    FunctionNetwork { given: vec![id], subnets, tables, endpoints }
+}
+
+#[test]
+fn each_way_of_the_functions_that_leads_nowhere_has_its_sentence() {
+    fn broken(facts: &mut Facts, break_it: impl FnOnce(&mut FunctionNetwork)) {
+        let mut network = private();
+        break_it(&mut network);
+        running(facts).function_network = Some(Ok(network));
+    }
+    let route = |to: &str| Some(Route { to: to.to_owned(), is_dead: false });
+    let mut facts = super::well();
+    broken(&mut facts, |_| ());
+    assert_eq!(super::lines(&muster_cli::doctor::checks(&facts)), "");
+    broken(&mut facts, |network| {
+        network.endpoints.clear();
+        network.tables[0].out = route("nat-1");
+    });
+    assert_eq!(super::lines(&muster_cli::doctor::checks(&facts)), "");
+    told(
+        "doctor_functions_network.txt",
+        &[
+            ("no endpoint for SQS", |facts| {
+                broken(facts, |network| drop(network.endpoints.remove(0)))
+            }),
+            ("no endpoint and no route", |facts| {
+                broken(facts, |network| network.endpoints.clear())
+            }),
+            ("the gateway is of another route table", |facts| {
+                broken(facts, |network| network.endpoints[3].tables.clear());
+            }),
+            ("an endpoint without private DNS", |facts| {
+                broken(facts, |network| network.endpoints[1].private_dns = false);
+            }),
+            ("an internet gateway", |facts| {
+                broken(facts, |network| {
+                    network.endpoints.clear();
+                    network.tables[0].out = Some(Route { to: "igw-1".to_owned(), is_dead: false });
+                });
+            }),
+            ("a subnet is gone", |facts| broken(facts, |network| network.subnets.clear())),
+            ("nothing may be seen", |facts| {
+                running(facts).function_network = Some(Err(may_not("ec2:DescribeSubnets")));
+            }),
+        ],
+    );
+}
+
 /// The narrowest route decides, and one to somewhere else is none.
 #[test]
 fn the_route_to_github_is_the_narrowest() {
@@ -227,7 +294,14 @@ fn the_route_to_github_is_the_narrowest() {
 /// What looks strange and leads out all the same.
 #[test]
 fn other_ways_out_are_let_be() {
-    let ways: [fn(&mut Facts); 5] = [
+    let ways: [fn(&mut Facts); 6] = [
+        // All machines of these subnets use a proxy.
+        |facts| {
+            table(facts, 1).out = None;
+            for pool in running(facts).pools.as_mut().expect("known") {
+                pool.proxy = Some(Proxy::default());
+            }
+        },
         |facts| {
             subnet(facts).gives_public_ip = false;
             network(facts).given.public_ip = "yes".to_owned();
