@@ -313,6 +313,25 @@ class Case(unittest.TestCase):
 class Machine(Case):
     """Machines of an image with an agent and packages."""
 
+    def test_an_agent_uses_the_proxy_of_its_pool(self):
+        password, coded = 'p@ss"w$rd', "p%40ss%22w%24rd"
+        proxy = {"https": "http://ada@proxy:3128", "http": None, "no_proxy": [".corp"], "password": password}
+        program = (ROOT / "infra/machine-program.py").read_text(encoding="utf-8")
+        settings = "export MUSTER_LOGS=http://127.0.0.1:8080/logs/AROA"
+        tell = f"mkdir -p _diag; echo ada:{coded}@proxy >_diag/Worker_1.log; grep -l {coded} /proc/[0-9]*/cmdline"
+        events, out, _ = self.boot(f"env; {tell}; {ASK_METADATA}", settings=settings, sudo=True, program=program,
+                                   network={"ca": None, "proxy": proxy})
+        self.assertEqual(sorted(events), ["exited", "register", "runner-started"])
+        for line in (f"https_proxy=http://ada:{coded}@proxy:3128", f"HTTPS_PROXY=http://ada:{coded}@proxy:3128"):
+            self.assertIn(line + "\n", out["agent"])
+        self.assertRegex(out["agent"], r"\nNO_PROXY=\S*169\.254\.169\.254,\S*\.corp\n")
+        self.assertIn("TOKEN metadata: 0\n", out["agent"])
+        self.assertNotIn("cmdline", out["agent"])
+        self.assertIn("ada:[...]@proxy", out["log"])
+        for name in ("log", "calls", "user-data"):
+            self.assertNotIn(coded, out[name])
+            self.assertNotIn(password, out[name])
+
     def test_one_job_and_the_power_is_off(self):
         """Without sudo, a job cannot reach the machine's identity."""
         agent = f"env; {ASK_METADATA} grep -l SECRETSECRET /proc/[0-9]*/cmdline; {HOOK}\nsystemctl show -p OOMPolicy muster-runner\nid -un"
