@@ -94,7 +94,7 @@ fn before(answers: Vec<(u16, &'static str, String)>, line: &[&str]) -> (Output, 
 
 #[test]
 fn help_is_as_recorded() {
-    let commands: [&[&str]; 40] = [
+    let commands: [&[&str]; 41] = [
         &[],
         &["status"],
         &["doctor"],

@@ -10,7 +10,7 @@ use muster_cloud::{Millis, World};
 use muster_conformance::github::{CHECKS, Failure, GithubWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_control::ports::Registrar;
-use muster_domain::ids::InstallationId;
+use muster_domain::ids::{AppName, InstallationId};
 use muster_domain::time::Time;
 use muster_github::{App, AppIdentity};
 use muster_world::Running;
@@ -72,7 +72,7 @@ impl Bench {
         });
         let (url, settings) = github_behind_tls(&running).await;
         let secret = json!({ "app_id": 123, "private_key": private, "api_url": url }).to_string();
-        let identity = AppIdentity::read(&secret).expect("an App");
+        let identity = AppIdentity::read(&secret, AppName::MAIN).expect("an App");
         let app = App::new(&settings, identity).expect("a client");
         Self { running, app, agents: Mutex::default(), waiting: Mutex::default() }
     }

@@ -6,6 +6,7 @@ use muster_cloud::github::{AppOwner, HookAttributes, Manifest};
 use muster_conformance::setup::{CHECKS, SetupWorld, check};
 use muster_conformance::{differences, run_all};
 use muster_control::ports::{SigningSecret, Unavailable};
+use muster_domain::ids::AppName;
 use muster_domain::time::{Seconds, Time};
 use muster_github::{App, AppIdentity, AppKey, AppKeyError, AppStore};
 use muster_world::Running;
@@ -24,9 +25,9 @@ impl Store {
 }
 
 impl AppKey for Store {
-    async fn identity(&self, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
-        AppIdentity::read(&self.kept())
-            .map_err(|problem| AppKeyError::unfit(problem, "muster/app-key"))
+    async fn identity(&self, _app: AppName, _fresh: bool) -> Result<AppIdentity, AppKeyError> {
+        AppIdentity::read(&self.kept(), AppName::MAIN)
+            .map_err(|problem| AppKeyError::unfit(AppName::MAIN, problem, "muster/app-key"))
     }
 }
 
@@ -40,7 +41,7 @@ impl AppStore for Store {
         Ok(())
     }
 
-    async fn signing_secret(&self) -> Result<SigningSecret, Unavailable> {
+    async fn signing_secret(&self, _app: AppName) -> Result<SigningSecret, Unavailable> {
         let renewed = self.1.lock().expect("no panic");
         let value = renewed.last().cloned().unwrap_or_else(|| "0123456789abcdef".repeat(4));
         let since = Time::from_millis(i64::try_from(renewed.len()).expect("few"));
