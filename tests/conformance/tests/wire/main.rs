@@ -9,7 +9,6 @@ mod setup;
 mod tables;
 // A server with a certificate of a private authority, as the adapter's own tests make it.
 #[path = "../../../../shared/github/tests/support/tls.rs"]
-#[expect(dead_code, reason = "the adapter's own tests use all of it")]
 mod tls;
 // The emulator, and a stack's tables and queues on it: as the adapters' own tests make them.
 #[path = "../../../../shared/aws/tests/emulator/support.rs"]
