@@ -44,7 +44,8 @@ pub fn page(answer: &ShownGithub, screen: Screen) -> String {
         }
         None if answer.name != AppName::MAIN => {
             let none = format!("There is no App {} yet.", answer.name);
-            page.line([Text::new(&none, TextStyle::Strong)]);
+            let make = format!(" Create it: muster github --app {} create", answer.name);
+            page.line([Text::new(&none, TextStyle::Strong), Text::from(make)]);
         }
         None => page.line([Text::new("There is no GitHub App yet.", TextStyle::Strong)]),
     }
@@ -176,7 +177,10 @@ pub const WAYS: &str = "muster github create creates one; muster github link ask
 fn wrongs(answer: &ShownGithub) -> Vec<(Text, Text)> {
     let row = |look: TextStyle, said: &String| (Text::new("!", look), Text::from(said));
     if answer.app.is_none() && answer.lacks.is_empty() && answer.unknown.is_empty() {
-        return vec![(Text::new("→", TextStyle::Dim), Text::from(WAYS))];
+        return match answer.name {
+            AppName::MAIN => vec![(Text::new("→", TextStyle::Dim), Text::from(WAYS))],
+            _ => Vec::new(),
+        };
     }
     let lacks = answer.lacks.iter().map(|lack| row(TextStyle::Bad, lack));
     lacks.chain(answer.unknown.iter().map(|why| row(TextStyle::Warning, why))).collect()

@@ -492,7 +492,6 @@ fn an_app_that_exists_is_connected_and_looked_after() {
             (Fake::of([two()]), of_two(&["hook", "set"])),
             (Fake { says: ["n"].into(), ..Fake::of([]) }, of_two(&["remove"])),
             (Fake { says: ["y"].into(), ..Fake::of([with(made(), left)]) }, of_two(&["remove"])),
-            (Fake::of([]), vec!["github", "--app", "Two!"]),
         ],
     );
     told(
