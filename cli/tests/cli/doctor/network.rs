@@ -243,10 +243,10 @@ fn each_way_of_the_functions_that_leads_nowhere_has_its_sentence() {
         "doctor_functions_network.txt",
         &[
             ("no endpoint for SQS", |facts| {
-                broken(facts, |network| drop(network.endpoints.remove(0)))
+                broken(facts, |network| drop(network.endpoints.remove(0)));
             }),
             ("no endpoint and no route", |facts| {
-                broken(facts, |network| network.endpoints.clear())
+                broken(facts, |network| network.endpoints.clear());
             }),
             ("the gateway is of another route table", |facts| {
                 broken(facts, |network| network.endpoints[3].tables.clear());

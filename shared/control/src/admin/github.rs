@@ -21,7 +21,6 @@ use muster_domain::pool_set::PoolSet;
 use muster_domain::time::Time;
 
 use super::Admin;
-use super::hook::NOWHERE;
 use crate::app_watch::AppWatch;
 use crate::context::Ports;
 use crate::ports::{
@@ -31,6 +30,9 @@ use crate::ports::{
 use crate::writes;
 
 pub(super) const ONE: &str = "\"github\" accepts one of \"create\", \"connect\", \"hook\", \"rotate\", \"repositories\" and \"remove\"";
+/// An address that does not exist. GitHub has no API call that removes or deactivates a webhook.
+/// Source: datatracker.ietf.org/doc/html/rfc2606 and docs.github.com/en/rest/apps/webhooks
+pub(super) const NOWHERE: &str = "https://muster.invalid/removed";
 /// The subject of the App's lines in the audit trail.
 pub(super) const SUBJECT: &str = "github";
 

@@ -7,13 +7,10 @@ use muster_domain::ids::AppName;
 use muster_domain::time::{Seconds, Time};
 
 use super::Admin;
-use super::github::{SUBJECT, not_set, unavailable};
+use super::github::{NOWHERE, SUBJECT, not_set, unavailable};
 use crate::context::Ports;
 use crate::ports::{AppSetup, Directory, Github as _, HookAttempt, Operations as _};
 
-/// An address that does not exist. GitHub has no API call that removes or deactivates a webhook.
-/// Source: datatracker.ietf.org/doc/html/rfc2606 and docs.github.com/en/rest/apps/webhooks
-pub(super) const NOWHERE: &str = "https://muster.invalid/removed";
 /// Interval between two reads of GitHub's deliveries.
 const LOOKS_APART: Seconds = Seconds(1);
 /// Maximum number of reads: GitHub redelivers within seconds.
