@@ -419,6 +419,7 @@ class Api(unittest.TestCase):
             routes,
             {
                 "POST /webhook": "NONE",
+                "POST /webhook/{app}": "NONE",
                 "POST /runner/register": "AWS_IAM",
                 "POST /runner/events": "AWS_IAM",
                 "POST /runner/job-started": "AWS_IAM",
@@ -480,7 +481,7 @@ class Api(unittest.TestCase):
             for p in rendered().of_type("AWS::Lambda::Permission").values()
             if p["Principal"] == "apigateway.amazonaws.com"
         }
-        self.assertEqual(found, {("muster-webhook", "*/POST/webhook"), ("muster-runner-api", "*/POST/runner/*")})
+        self.assertEqual(found, {("muster-webhook", "*/POST/webhook*"), ("muster-runner-api", "*/POST/runner/*")})
 
 class Alarms(unittest.TestCase):
     def alarms(self):
