@@ -17,7 +17,7 @@ use crate::payload::{PayloadRepository, cut, repository_of};
 const SKIPS: &[&str] = &["[skip ci]", "[ci skip]", "[no ci]", "[skip actions]", "[actions skip]"];
 
 #[derive(Deserialize)]
-struct Payload {
+struct ForecastPayload {
     #[serde(default)]
     action: Option<String>,
     /// Of a push: `refs/heads/main`.
@@ -42,11 +42,11 @@ struct Commit {
 
 #[derive(Deserialize)]
 struct PullRequest {
-    base: Base,
+    base: BaseBranch,
 }
 
 #[derive(Deserialize)]
-struct Base {
+struct BaseBranch {
     #[serde(rename = "ref")]
     branch: String,
 }
@@ -74,7 +74,7 @@ pub fn read_forecast(
     now: Time,
 ) -> Result<RepositoryEvent, String> {
     let name = kind.as_str();
-    let payload: Payload =
+    let payload: ForecastPayload =
         serde_json::from_slice(body).map_err(|_| format!("not a {name} payload"))?;
     let branch = match kind {
         WarmEvent::Push => pushed_branch(&payload)?,
@@ -101,7 +101,7 @@ pub fn read_forecast(
     })
 }
 
-fn acts(payload: &Payload, name: &str, actions: &[&str]) -> Result<(), String> {
+fn acts(payload: &ForecastPayload, name: &str, actions: &[&str]) -> Result<(), String> {
     let action = payload.action.as_deref().unwrap_or_default();
     if actions.contains(&action) {
         return Ok(());
@@ -109,7 +109,7 @@ fn acts(payload: &Payload, name: &str, actions: &[&str]) -> Result<(), String> {
     Err(format!("{name} action {:?} starts no workflow", cut(action)))
 }
 
-fn pushed_branch(payload: &Payload) -> Result<Option<String>, String> {
+fn pushed_branch(payload: &ForecastPayload) -> Result<Option<String>, String> {
     let pushed = payload.pushed.as_deref().unwrap_or_default();
     let Some(branch) = pushed.strip_prefix("refs/heads/") else {
         return Err("the push is not to a branch".to_owned());
