@@ -36,8 +36,9 @@ pub struct GatewayEvent {
     body: Option<String>,
     #[serde(default, rename = "isBase64Encoded")]
     is_base64: bool,
+    /// Absent or null if the path has none.
     #[serde(default, rename = "pathParameters")]
-    path: PathParameters,
+    path: Option<PathParameters>,
 }
 
 /// The parts of the path after `/webhook`.
@@ -81,7 +82,7 @@ impl GatewayEvent {
     /// `/webhook/NAME` another's. `None` if that is not a name.
     #[must_use]
     pub fn app(&self) -> Option<AppName> {
-        match &self.path.app {
+        match self.path.as_ref().and_then(|path| path.app.as_ref()) {
             None => Some(AppName::MAIN),
             Some(name) => name.parse().ok().filter(|app| *app != AppName::MAIN),
         }

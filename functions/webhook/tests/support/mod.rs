@@ -89,7 +89,7 @@ impl Knock {
             .collect();
         let path = match &self.app {
             Some(app) => format!(r#""pathParameters":{},"#, json!({ "app": app })),
-            None => String::new(),
+            None => r#""pathParameters":null,"#.to_owned(),
         };
         format!(
             r#"{{"version":"2.0",{path}"headers":{{{}}},"requestContext":{{"http":{{"method":"POST"}}}},"body":{},"isBase64Encoded":{}}}"#,
