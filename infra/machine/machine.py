@@ -39,7 +39,7 @@ PACKAGES_LIMIT = 600
 # agent needs them: it kills a step within 10 seconds, then uploads the log and reports the job. AWS recommends to poll every 5.
 NOTICE, STOP_BEFORE, POLL = 120, 40, 5
 # What happens to a job that was stopped for an interruption.
-RERUN = "Muster re-runs it if its pool allows that; otherwise re-run it on GitHub."
+RERUN = "It does not run again by itself; re-run it on GitHub."
 # Added to the report of the agent's end: why the supervisor stopped the agent, if EC2 takes the machine.
 STOPPED = {}
 # Further secrets that the uploaded log must not contain.

@@ -504,7 +504,7 @@ class Spot(Case):
         clock = lambda seconds: time.strftime("%H:%M:%S", time.gmtime(int(out["at.deadline"]) + shift + seconds))
         return (f"::notice title=Spot interruption notice::EC2 takes this machine back at {clock(0)} UTC. The job can go on until "
                 f"{clock(-40)} UTC.", "::error title=EC2 Spot interruption::EC2 took this machine back, so Muster stopped the job. "
-                "Muster re-runs it if its pool allows that; otherwise re-run it on GitHub.")
+                "It does not run again by itself; re-run it on GitHub.")
 
     def test_a_running_job_is_stopped_in_time_and_its_log_is_complete(self):
         events, out, times, stopped_for = self.interrupt(self.BEGINS, self.WORKS, "echo next step", self.ENDS)
