@@ -105,18 +105,30 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
             self.note(AppName::MAIN, &begun.line(), by, now).await?;
             github.renew_signing_secret().await.map_err(|error| unavailable(&error))?;
         }
-        for app in self.context.settings.apps() {
-            self.point_hook(app).await.map_err(|error| {
+        self.point_hook(AppName::MAIN).await.map_err(|error| {
+            let message = format!(
+                "the stack has a new secret, but GitHub still signs with the previous one, which is \
+                 accepted for a day: {}. Repeat the request to continue",
+                error.message
+            );
+            AdminError { message, ..error }
+        })?;
+        // An App that does not answer must not keep the secret from being replaced again.
+        let mut failed = None;
+        for app in self.context.settings.other_apps.iter().copied() {
+            if let Err(error) = self.point_hook(app).await {
                 let message = format!(
-                    "the stack has a new secret, but GitHub still signs with the previous one, which \
-                     is accepted for a day: {}. Repeat the request to continue",
+                    "the secret is replaced, but GitHub still signs the events of App {app} with the \
+                     previous one, which is accepted for a day: {}. Then: muster github --app {app} \
+                     hook set",
                     error.message
                 );
-                AdminError { message, ..error }
-            })?;
+                failed = Some(AdminError { message, ..error });
+            }
         }
         // One second later, to sort after the line that it completes: both use the same clock.
-        self.note(AppName::MAIN, &Rotation::Done.line(), by, now + Seconds(1)).await
+        self.note(AppName::MAIN, &Rotation::Done.line(), by, now + Seconds(1)).await?;
+        failed.map_or(Ok(()), Err)
     }
 }
 

@@ -75,6 +75,21 @@ fn a_second_app_leaves_the_first_as_it_is() {
     assert!(new_first.1 != first.1 && new_second.1 != second.1 && new_first.1 != new_second.1);
 }
 
+/// An App that GitHub does not know any more keeps no secret from being replaced, however often.
+#[test]
+fn a_broken_app_stops_no_rotation() {
+    let bench = both();
+    bench.change(|world| world.github.script.apps.insert(two(), AppTrouble::Revoked));
+    let secret = |bench: &Bench| bench.change(|world| world.secrets.signing.value.clone());
+    for _ in 0..2 {
+        let before = secret(&bench);
+        let told = ask(&bench, json!({ "rotate": "webhook-secret" }));
+        assert!(error(&told).1.contains("muster github --app two hook set"), "{told}");
+        assert!(secret(&bench) != before && is_set_up(&bench));
+        bench.change(|world| world.now += 60_000);
+    }
+}
+
 /// A repeated request with the same code finishes what was interrupted, and makes no third App.
 #[test]
 fn the_same_code_adds_the_app_once() {
