@@ -92,19 +92,24 @@ impl<W: Cloud> Session<'_, W> {
         Ok(numbers)
     }
 
-    /// Returns the key of a job that waits (for a machine, a pool or an approval) or runs, by GitHub's number.
+    /// Returns the key of a job that waits (for a machine, a pool or an approval) or runs, by GitHub's number. URLs are of
+    /// the main App's host: another host may use the same numbers.
     async fn known(&mut self, job: u64) -> Result<Option<JobKey>, Failure> {
         let q = Some(job.to_string());
         let waiting = JobsRequest { q: q.clone(), ..JobsRequest::default() };
         let waiting: JobList = self.whole("jobs", &Request::Jobs(waiting)).await?;
         let others = waiting.unserved.iter().chain(&waiting.waiting_for_approval);
         let mut keys = waiting.jobs.iter().map(|one| one.job).chain(others.map(|one| one.job));
-        if let Some(found) = keys.find(|key| key.job == job) {
+        if let Some(found) = keys.find(|key| key.app == AppName::MAIN && key.job == job) {
             return Ok(Some(found));
         }
         let live = Request::List(ListRequest { q, ..ListRequest::default() });
         let live: InstanceList = self.whole("list", &live).await?;
-        Ok(live.instances.iter().filter_map(InstanceSummary::key).find(|key| key.job == job))
+        Ok(live
+            .instances
+            .iter()
+            .filter_map(InstanceSummary::key)
+            .find(|key| key.app == AppName::MAIN && key.job == job))
     }
 
     /// Returns a list with all its pages.

@@ -91,7 +91,7 @@ fn known(number: u64, memory: &Memory) -> Option<JobKey> {
     let others = jobs.flat_map(|list| list.unserved.iter().chain(&list.waiting_for_approval));
     let live = memory.list().into_iter().flat_map(|list| &list.instances);
     let all = waiting.chain(others.map(|one| one.job)).chain(live.filter_map(|one| one.claim));
-    all.into_iter().find(|key| key.job == number)
+    all.into_iter().find(|key| key.app == AppName::MAIN && key.job == number)
 }
 
 /// Returns the jobs in GitHub's answers, with their names.
