@@ -50,7 +50,7 @@ pub fn decide(event: &GatewayEvent, app: AppName, body: &[u8], now: Time) -> Del
 }
 
 /// Which pools want the event is decided later: the webhook reads no table. The App sends these
-/// events only if it is subscribed to them, so nobody pays for a message that no pool wants.
+/// events only if it is subscribed to them, so a stack without `warm_on` gets no such messages.
 fn forecast(
     event: &GatewayEvent,
     kind: WarmEvent,

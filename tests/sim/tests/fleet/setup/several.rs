@@ -75,7 +75,7 @@ fn a_second_app_leaves_the_first_as_it_is() {
     assert!(new_first.1 != first.1 && new_second.1 != second.1 && new_first.1 != new_second.1);
 }
 
-/// An App that GitHub does not know any more keeps no secret from being replaced, however often.
+/// The secret can be replaced any number of times while GitHub rejects one of the Apps.
 #[test]
 fn a_broken_app_stops_no_rotation() {
     let bench = both();
@@ -134,7 +134,7 @@ fn an_app_is_removed_only_when_no_pool_uses_it() {
     assert_eq!(apply(&bench, &[("a", "acme"), ("b", "two:beta")])["ok"], false);
 }
 
-/// What is wrong with one App is said of that one, and hides nothing of the other.
+/// A problem of one App is reported with its name, and hides no problem of the other.
 #[test]
 fn each_app_has_its_own_findings() {
     let bench = both();
