@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::Parts;
 use super::price::Price;
+use super::used::Used;
 use crate::SCHEMA;
 use crate::ec2::Make;
 use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
@@ -148,6 +149,9 @@ pub struct Line {
     pub t: Moments,
     /// The billed time.
     pub parts: Parts,
+    /// What the job used, if its machine reported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Used>,
     /// The price per hour, if known. Stored separately from the records: see [`super::Prices`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -181,6 +185,7 @@ impl Line {
             since,
             t: Moments::default(),
             parts: Parts::default(),
+            used: None,
             price: None,
         };
         line.t.ended = line.after(at);

@@ -15,6 +15,7 @@ mod made;
 mod parts;
 mod price;
 mod prices;
+mod used;
 mod waits;
 
 pub use self::costs::{By, Costs, CostsFold};
@@ -29,6 +30,7 @@ pub use self::prices::{
     History, Learned, MOST_TYPES, OwnPrices, PriceQuery, PriceSource, Prices, RefusedPrices,
     TypeInUse,
 };
+pub use self::used::Used;
 pub use self::waits::{Waits, WaitsFor};
 
 #[cfg(test)]
