@@ -145,7 +145,7 @@ class Api(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         told = {"at": time.monotonic(), "event": body.get("event", "register"),
-                **{name: body.get(name) for name in ("code", "log", "stopped_for", "agent", "boot", "why", "disk_bytes")}}
+                **{name: body.get(name) for name in ("code", "log", "stopped_for", "used", "agent", "boot", "why", "disk_bytes")}}
         is_baked = '"baked"' in (self.server.calls.read_text(encoding="utf-8") if self.server.calls.exists() else "")
         with open(self.server.calls, "a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
@@ -153,8 +153,9 @@ class Api(http.server.BaseHTTPRequestHandler):
             runners = ("builder",) if is_baked else ("runner_name", "encoded_jit_config")
             given = self.server.plan["configuration"]
             return self.answer(200, json.dumps({k: v for k, v in given.items() if k not in runners or "builder" not in given}))
-        ended = json.dumps(self.server.plan["after_end"]) if told["event"] == "exited" else "{}"
-        return self.answer(self.server.plan["job_started"] if self.path == "/runner/job-started" else 200, ended)
+        answers = {"exited": self.server.plan["after_end"], "job-completed": self.server.plan["job_completed"]}
+        answer = json.dumps(answers.get(told["event"], {}))
+        return self.answer(self.server.plan["job_started"] if self.path == "/runner/job-started" else 200, answer)
 
 
 def contain(folder):
@@ -246,7 +247,7 @@ def pack(archive, run_sh):
 
 
 class Case(unittest.TestCase):
-    def boot(self, agent, beside="", job_started=200, settings="", after_end={}, disk="4g", unit="", root="", boots=1, files={},
+    def boot(self, agent, beside="", job_started=200, settings="", after_end={}, job_completed={}, disk="4g", unit="", root="", boots=1, files={},
              is_bare=False, spot={}, is_silent=False, **configuration):
         """Boots a machine and waits for its power-off. Returns its events in order, the files in /out, and the times of each
         event, of `told`, of the stamps in /out/at.*, and of the end. `unit` is added to the agent's unit, and `root` runs in
@@ -286,6 +287,7 @@ class Case(unittest.TestCase):
                 digest = pack(folder / "out/agent.tar.gz", run_sh)
                 configuration["agent"] = {"url": "http://127.0.0.1:8080/agent.tar.gz", "sha256": digest}
             plan = {"files": files, "configuration": configuration, "job_started": job_started, "after_end": after_end,
+                    "job_completed": job_completed,
                     "root": root, "boots": boots, "spot": spot, "is_silent": is_silent}
             (folder / "plan").write_text(json.dumps({**plan, "group": str(group), "disk": disk}))
             group.mkdir()
@@ -331,6 +333,25 @@ class Machine(Case):
         for name in ("log", "calls", "user-data"):
             self.assertNotIn(coded, out[name])
             self.assertNotIn(password, out[name])
+
+    def test_a_jobs_log_shows_what_it_used(self):
+        """Its disk is in memory here. Other programs of this system use memory and CPU time too."""
+        program = (ROOT / "infra/machine-program.py").read_text(encoding="utf-8")
+        facts = {"type": "m7i.large", "market": "spot", "zone": "us-east-1a", "pool": "linux-x64", "waited": [48, 42], "seconds": 60,
+                 "price": 39100}
+        job = """for each in $(seq $(nproc)); do timeout 6 sh -c 'while :; do :; done' & done
+            head -c 512M /dev/zero >big; { head -c 1G /dev/zero; sleep 4; } | tail -c 1G >/dev/null; wait"""
+        end = f'{HOOK}\n{job}\nbash -e "$ACTIONS_RUNNER_HOOK_JOB_COMPLETED"; echo "hook: $?"'
+        for completed in ({"facts": facts}, {}):
+            events, out, _ = self.boot(end, program=program, job_completed=completed)
+            self.assertEqual(events[-2:], ["job-completed", "exited"], out)
+            first, last = [json.loads(line)["used"] for line in out["calls"].splitlines()[-2:]]
+            self.assertEqual(first, last)
+            self.assertGreater(first["cpu95"], 90)
+            self.assertGreater(first["mem"], 1500)
+            self.assertGreater(first["disk"], 512)
+            found = re.search(r"What this job used \(Muster\)\n(  .*\n){6}hook: 0\n", out["agent"])
+            self.assertEqual(bool(found), bool(completed), out["agent"])
 
     def test_one_job_and_the_power_is_off(self):
         """Without sudo, a job cannot reach the machine's identity."""

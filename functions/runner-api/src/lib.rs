@@ -15,14 +15,17 @@ use muster_domain::agent::{AgentDownload, AgentOffer, AgentReport};
 use muster_domain::causes::with_causes;
 use muster_domain::ec2::Arch;
 use muster_domain::ids::MachineId;
-use muster_domain::instance::{AfterEnd, Ages, BootMethod, ReportError, StartReport, StopCause};
+use muster_domain::instance::{
+    AfterEnd, Ages, BootMethod, ReportError, StartReport, StopCause, Used,
+};
 use muster_domain::time::Time;
-use serde::Deserialize;
+use muster_domain::usage::JobFacts;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 pub use self::network::NetworkSource;
-use self::network::with_network;
+use self::network::{PROGRAM, with_network};
 
 /// The version of requests and responses.
 const VERSION: u64 = 1;
@@ -49,6 +52,8 @@ enum MachineEvent {
     },
     JobCompleted {
         runner_name: String,
+        #[serde(default, deserialize_with = "if_readable")]
+        used: Option<Used>,
     },
     Interrupted {
         runner_name: String,
@@ -60,6 +65,8 @@ enum MachineEvent {
         code: i32,
         #[serde(default)]
         stopped_for: Option<String>,
+        #[serde(default, deserialize_with = "if_readable")]
+        used: Option<Used>,
     },
     Baked {
         #[serde(default)]
@@ -75,6 +82,11 @@ enum MachineEvent {
         #[serde(default)]
         log: String,
     },
+}
+
+/// Reads what a job used. A machine can send anything, and its report counts without the numbers too.
+fn if_readable<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Used>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(from)?).ok())
 }
 
 /// A request for a configuration.
@@ -212,8 +224,8 @@ async fn act<W: Wired<Table: Table, Queue: Queue, Github: Github>>(
             Ok((body, Vec::new()))
         }
         MachineRequest::Report(report) => {
-            let Reported { after, measures } = pass.report(report, now).await?;
-            Ok((taken(after), measures))
+            let Reported { after, facts, measures } = pass.report(report, now).await?;
+            Ok((taken(after, facts.as_ref()), measures))
         }
     }
 }
@@ -276,16 +288,16 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyEr
                 job: StartReport::new(&repository, private, run_id, &job_name),
             }
         }
-        MachineEvent::JobCompleted { runner_name } => {
-            MachineReport::JobCompleted { runner: runner_name }
+        MachineEvent::JobCompleted { runner_name, used } => {
+            MachineReport::JobCompleted { runner: runner_name, used }
         }
         MachineEvent::Interrupted { runner_name } => {
             MachineReport::Interrupted { runner: runner_name }
         }
-        MachineEvent::Exited { runner_name, code, stopped_for } => {
+        MachineEvent::Exited { runner_name, code, stopped_for, used } => {
             // An unknown reason does not invalidate the report: the agent has ended.
             let stopped_for: Option<StopCause> = stopped_for.and_then(|why| why.parse().ok());
-            MachineReport::Exited { runner: runner_name, code, stopped_for }
+            MachineReport::Exited { runner: runner_name, code, stopped_for, used }
         }
         MachineEvent::Baked { agent, boot, why, disk_bytes } => MachineReport::Baked {
             agent: agent.and_then(|agent| agent.parse().ok()),
@@ -307,9 +319,13 @@ fn last(text: &str, most: usize) -> String {
     text[start..].to_owned()
 }
 
-/// Builds the response to a report; after the agent's end, with the machine's next step.
-fn taken(after: AfterEnd) -> Value {
+/// Builds the response to a report: after the agent's end with the machine's next step, and after
+/// the job's end with what its log shows.
+fn taken(after: AfterEnd, facts: Option<&JobFacts>) -> Value {
     let mut body = json!({ "version": VERSION });
+    if let Some(facts) = facts {
+        body["facts"] = json!(facts);
+    }
     match after {
         AfterEnd::ShutsDown => {}
         AfterEnd::Asks(after) => body["ask_again_seconds"] = json!(after),
@@ -321,6 +337,7 @@ fn taken(after: AfterEnd) -> Value {
 fn configuration(config: &Configuration) -> Value {
     json!({
         "version": VERSION,
+        "program": PROGRAM,
         "runner_name": config.runner_name,
         "encoded_jit_config": config.encoded,
         "environment": config.environment,
@@ -485,6 +502,25 @@ mod tests {
     fn every_sample_report_is_read() {
         let runner = || "default-4kq7v2-1".to_owned();
         let read = |event: &str| read(&request(event)).expect("a report");
+        let used = Used {
+            s: 1266,
+            cpus: 2,
+            cpu: 38,
+            cpu95: 95,
+            half: 3,
+            full: 4,
+            steal: 0,
+            mem: 3421,
+            mem_of: 7811,
+            oom: 0,
+            wait: Some([12, 0, 3]),
+            disk: 19_840,
+            disk_of: 39_000,
+            read: 812,
+            write: 2210,
+            got: 1533,
+            sent: 44,
+        };
         assert_eq!(
             read(include_str!("../../../events/runner-api-runner-started.json")),
             MachineReport::RunnerStarted { runner: runner() }
@@ -501,11 +537,16 @@ mod tests {
         );
         assert_eq!(
             read(include_str!("../../../events/runner-api-job-completed.json")),
-            MachineReport::JobCompleted { runner: runner() }
+            MachineReport::JobCompleted { runner: runner(), used: Some(used) }
         );
         assert_eq!(
             read(include_str!("../../../events/runner-api-exited.json")),
-            MachineReport::Exited { runner: runner(), code: 0, stopped_for: None }
+            MachineReport::Exited {
+                runner: runner(),
+                code: 0,
+                stopped_for: None,
+                used: Some(used)
+            }
         );
         assert_eq!(
             read(include_str!("../../../events/runner-api-interrupted.json")),
@@ -529,6 +570,17 @@ mod tests {
             let report = read(&request).expect("a report");
             let MachineReport::Exited { stopped_for, .. } = report else { panic!("{report:?}") };
             assert_eq!(stopped_for, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_report_counts_whatever_it_contains_about_the_job() {
+        for used in ["null", "7", "{}", r#"{"s":-1}"#, r#"{"s":1,"cpus":2,"cpu":300}"#] {
+            let mut request = register();
+            let text = format!(r#"{{"event":"job-completed","runner_name":"r-1","used":{used}}}"#);
+            request.body = Some(text);
+            let expected = MachineReport::JobCompleted { runner: "r-1".to_owned(), used: None };
+            assert_eq!(read(&request).expect("a report"), expected, "{used}");
         }
     }
 
@@ -598,7 +650,7 @@ mod tests {
             (AfterEnd::Asks(Seconds(5)), json!({ "version": 1, "ask_again_seconds": 5 })),
             (AfterEnd::Stays(Seconds(900)), json!({ "version": 1, "stay_seconds": 900 })),
         ] {
-            assert_eq!(taken(after), told);
+            assert_eq!(taken(after, None), told);
         }
     }
 

@@ -11,8 +11,9 @@ use muster_domain::time::Seconds;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-/// The program that applies the settings. Machines execute it with machine.py's functions.
-const PROGRAM: &str = include_str!("../../../infra/machine-program.py");
+/// The program that measures jobs and applies the settings. Machines execute it with machine.py's
+/// functions.
+pub(crate) const PROGRAM: &str = include_str!("../../../infra/machine-program.py");
 /// When a machine retries if the password cannot be read, which an operator must fix.
 const RETRY: Seconds = Seconds(15);
 
@@ -28,7 +29,7 @@ pub trait NetworkSource {
     async fn password(&self, secret: &str) -> Result<SecretString, Unavailable>;
 }
 
-/// Adds the settings, and the program that applies them, to a configuration. The password is in no
+/// Adds the settings, and the program that applies them, to a configuration or an order. The password is in no
 /// record and no log, only in this response.
 pub(crate) async fn with_network(
     mut body: Value,

@@ -19,6 +19,7 @@ use muster_domain::pool::proxy::Proxy;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
+use muster_domain::usage::JobFacts;
 
 pub use self::failure::Hindrance;
 pub use self::request::{MachineOwner, MachineReport, look};
@@ -78,6 +79,8 @@ pub enum Handout {
 pub struct Reported {
     /// What a machine should do after its agent ended; irrelevant for other reports.
     pub after: AfterEnd,
+    /// What the job's log shows; only for the end of a job.
+    pub facts: Option<JobFacts>,
     /// The metrics.
     pub measures: Vec<Measure>,
 }
@@ -307,7 +310,10 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
                 tracing::warn!(instance.id = %stored.name, what, "GitHub assigned a job to a runner whose pool does not serve it");
                 Err(ReportError::ForeignJob.into())
             }
-            _ => Ok(Reported { after, measures: self.start(&stored, came) }),
+            _ => {
+                let facts = self.facts(report, &stored, now);
+                Ok(Reported { after, facts, measures: self.start(&stored, came) })
+            }
         }
     }
 
@@ -325,6 +331,13 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
         let seconds = millis.map(|millis| f64::from(millis) / 1000.0);
         let measure = seconds.map(|value| Measure::of(of, Metric::MachineStartSeconds, value));
         measure.into_iter().collect()
+    }
+
+    /// Returns what the log of a job that has ended shows.
+    fn facts(&self, report: &MachineReport, instance: &Instance, now: Time) -> Option<JobFacts> {
+        let MachineReport::JobCompleted { .. } = report else { return None };
+        let pool = self.context.settings.pool(&instance.pool);
+        JobFacts::new(instance, pool, self.owner.prices.as_ref(), now)
     }
 
     /// Wakes the reaper: a runner that ended without a job may have a claim to release, and a
@@ -512,9 +525,14 @@ fn take(
                 }
             }
         }
-        MachineReport::JobCompleted { runner } => Ok(next.job_completed(runner, now, timings)?),
+        MachineReport::JobCompleted { runner, used } => {
+            next.job_completed(runner, now, timings)?;
+            next.job_used(*used);
+            Ok(())
+        }
         MachineReport::Interrupted { runner } => Ok(next.interrupted(runner, now)?),
-        MachineReport::Exited { code, stopped_for, .. } => {
+        MachineReport::Exited { code, stopped_for, used, .. } => {
+            next.job_used(*used);
             match stopped_for {
                 Some(why) => next.runner_stopped(*why, *code, now, timings),
                 None => next.runner_ended(Some(*code), None, now, timings),

@@ -181,6 +181,7 @@ impl<'a> Key<'a> {
             failed: _,
             // For people, and for the record of usage.
             interrupted_at: _,
+            used: _,
             exit,
         } = runner;
         self.num(*state as u64);

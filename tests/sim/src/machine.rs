@@ -236,7 +236,8 @@ impl Script {
         let until = self.now() + ASK_LIMIT;
         loop {
             let runner = name.to_owned();
-            match self.report(MachineReport::Exited { runner, code, stopped_for }).await {
+            match self.report(MachineReport::Exited { runner, code, stopped_for, used: None }).await
+            {
                 Reply::AskAgain(after) if self.now() < until => {
                     self.pause(i64::from(after.0) * SECOND).await;
                 }
@@ -331,7 +332,7 @@ impl Script {
         };
         let passed = matches!(hook, Hook::Passes);
         if passed && !self.behaviour().no_hooks {
-            self.report(MachineReport::JobCompleted { runner: name.to_owned() }).await;
+            self.report(MachineReport::JobCompleted { runner: name.to_owned(), used: None }).await;
         }
         self.done(name, runner, job, conclusion, !passed);
         self.pause(SECOND).await;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 use muster_control::ports::{Bound, Instances, Page, ReadError};
-use muster_domain::causes::Cause;
+use muster_domain::causes::{Cause, with_causes};
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::{Group, Groups, Instance};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::usage::Prices;
 
 use super::DynamoTable;
 use super::keys::{self, TableKind, s};
@@ -20,6 +21,20 @@ use crate::item::Item;
 impl Instances for DynamoTable {
     async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
         self.reader().record(name.as_str().to_owned()).await
+    }
+
+    async fn instance_and_prices(
+        &self,
+        name: &InstanceName,
+    ) -> Result<(Option<Stored<Instance>>, Option<Prices>), ReadError> {
+        let (name, prices) = (name.as_str(), keys::PRICES);
+        let wanted = [(TableKind::Instances, name), (TableKind::Control, prices)];
+        let [instance, prices] = self.reader().pair(wanted).await?;
+        let prices = prices.map(row::read::<Prices>).transpose().unwrap_or_else(|error| {
+            tracing::error!(error = with_causes(&error), "answered without prices");
+            None
+        });
+        Ok((instance.map(row::read).transpose()?, prices.map(Stored::into_record)))
     }
 
     async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError> {

@@ -124,9 +124,20 @@ impl TableReader<'_> {
         let keys: Vec<String> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         let mut items = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
-            items.extend(self.batch(place, batch).await?);
+            let wanted = HashMap::from([self.wanted(place, batch)?]);
+            items.extend(self.batch(wanted).await?.into_values().flatten());
         }
         Ok(items)
+    }
+
+    /// Reads an item of each of two tables, in one call.
+    pub(crate) async fn pair(
+        &self,
+        keys: [(TableKind, &str); 2],
+    ) -> Result<[Option<Item>; 2], ReadError> {
+        let wanted = keys.iter().map(|(place, key)| self.wanted(*place, &[(*key).to_owned()]));
+        let mut found = self.batch(wanted.collect::<Result<_, _>>()?).await?;
+        Ok(keys.map(|(place, _)| found.get_mut(self.names.table(place))?.pop()))
     }
 
     /// Reads many items by key, each returned with its key.
@@ -143,16 +154,27 @@ impl TableReader<'_> {
         Ok(items.into_iter().map(keyed).collect())
     }
 
-    async fn batch(&self, place: TableKind, keys: &[String]) -> Result<Vec<Item>, ReadError> {
-        let table = self.names.table(place);
+    /// Returns the part of a batch that reads these items of a table.
+    fn wanted(
+        &self,
+        place: TableKind,
+        keys: &[String],
+    ) -> Result<(String, KeysAndAttributes), ReadError> {
         let keys = keys.iter().map(|key| Item::from([(place.key().to_owned(), s(key.as_str()))]));
         let wanted = KeysAndAttributes::builder()
             .set_keys(Some(keys.collect()))
             .consistent_read(true)
             .build()
             .map_err(|error| ReadError::Unavailable(Unavailable::caused(BATCH_GET, error)))?;
-        let mut left = HashMap::from([(table.to_owned(), wanted)]);
-        let mut items = Vec::new();
+        Ok((self.names.table(place).to_owned(), wanted))
+    }
+
+    /// Reads items of one or more tables, and returns them by table.
+    async fn batch(
+        &self,
+        mut left: HashMap<String, KeysAndAttributes>,
+    ) -> Result<HashMap<String, Vec<Item>>, ReadError> {
+        let mut found: HashMap<String, Vec<Item>> = HashMap::new();
         // DynamoDB returns unprocessed keys when a response would exceed 16 MB, and when it is
         // overloaded. The SDK does not treat that as a failure. If it lasts longer, the queue
         // retries the pass.
@@ -164,10 +186,12 @@ impl TableReader<'_> {
                 .send()
                 .await
                 .map_err(|error| error::read_error(BATCH_GET, &error))?;
-            items.extend(answer.responses.unwrap_or_default().into_values().flatten());
+            for (table, items) in answer.responses.unwrap_or_default() {
+                found.entry(table).or_default().extend(items);
+            }
             left = answer.unprocessed_keys.unwrap_or_default();
             if left.is_empty() {
-                return Ok(items);
+                return Ok(found);
             }
         }
         Err(ReadError::Unavailable(Unavailable::new(

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use futures_util::future::join;
 use muster_domain::agent::AgentVersion;
 use muster_domain::ids::{InstanceName, MachineId, instance_of_runner};
-use muster_domain::instance::{BootMethod, Instance, StartReport, StopCause};
+use muster_domain::instance::{BootMethod, Instance, StartReport, StopCause, Used};
 use muster_domain::stored::Stored;
 use muster_domain::time::Seconds;
+use muster_domain::usage::Prices;
 
 use super::{Hindrance, RunnerApiError};
 use crate::Settings;
@@ -32,6 +33,8 @@ pub enum MachineReport {
     JobCompleted {
         /// The runner's registration.
         runner: String,
+        /// What the job used.
+        used: Option<Used>,
     },
     /// The machine saw EC2's notice of a Spot interruption.
     Interrupted {
@@ -46,6 +49,8 @@ pub enum MachineReport {
         code: i32,
         /// Why the supervisor stopped it, if it did.
         stopped_for: Option<StopCause>,
+        /// What its job used, again: the earlier report may be lost.
+        used: Option<Used>,
     },
     /// A builder's disk is ready for an image.
     Baked {
@@ -71,7 +76,7 @@ impl MachineReport {
         match self {
             Self::RunnerStarted { runner }
             | Self::JobStarted { runner, .. }
-            | Self::JobCompleted { runner }
+            | Self::JobCompleted { runner, .. }
             | Self::Interrupted { runner }
             | Self::Exited { runner, .. } => Some(runner),
             Self::Baked { .. } | Self::BootFailed { .. } => None,
@@ -88,11 +93,13 @@ pub struct MachineOwner {
     pub(super) read: Option<Stored<Instance>>,
     /// Its record as the bind wrote it: see [`Bound`].
     pub(super) bound: Option<Stored<Instance>>,
+    /// The latest prices, for the answer to the end of a job.
+    pub(super) prices: Option<Prices>,
 }
 
 impl From<InstanceName> for MachineOwner {
     fn from(name: InstanceName) -> Self {
-        Self { name, read: None, bound: None }
+        Self { name, read: None, bound: None, prices: None }
     }
 }
 
@@ -110,10 +117,18 @@ pub async fn look<'a, T: Table>(
     report: Option<&MachineReport>,
 ) -> Result<(Cow<'a, Settings>, MachineOwner), RunnerApiError> {
     if let Some(name) = report.and_then(MachineReport::runner).and_then(instance_of_runner) {
-        let (settings, named) = join(parameters.current(table), table.instance(&name)).await;
-        let owner = named.ok().flatten().filter(|named| named.machine() == Some(machine));
-        if let Some(read) = owner {
-            return Ok((settings?, MachineOwner { name, read: Some(read), bound: None }));
+        let with_prices = matches!(report, Some(MachineReport::JobCompleted { .. }));
+        let named = async {
+            if with_prices {
+                table.instance_and_prices(&name).await
+            } else {
+                Ok((table.instance(&name).await?, None))
+            }
+        };
+        let (settings, named) = join(parameters.current(table), named).await;
+        let (named, prices) = named.unwrap_or_default();
+        if let Some(read) = named.filter(|named| named.machine() == Some(machine)) {
+            return Ok((settings?, MachineOwner { read: Some(read), prices, ..name.into() }));
         }
     }
     let (settings, owner) = join(parameters.current(table), table.bound_to(machine)).await;
@@ -124,5 +139,5 @@ pub async fn look<'a, T: Table>(
         why: "this machine has no record yet".to_owned(),
     };
     let Bound { owner, record } = owner.ok_or_else(unknown)?;
-    Ok((settings, MachineOwner { name: owner, read: None, bound: record }))
+    Ok((settings, MachineOwner { bound: record, ..owner.into() }))
 }

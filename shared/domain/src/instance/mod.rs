@@ -12,6 +12,7 @@ mod record;
 pub mod registration;
 mod runner;
 mod state;
+mod used;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub use self::record::{
 pub use self::registration::FailedRegistration;
 pub use self::runner::{ReportError, Start, StartReport};
 pub use self::state::{RunnerState, State, TRANSITIONS, Transition};
+pub use self::used::Used;
 
 use crate::SCHEMA;
 use crate::absence::Absence;
@@ -226,6 +228,7 @@ impl Instance {
                 github_completed_at: None,
                 failed: false,
                 interrupted_at: None,
+                used: None,
                 exit: None,
             },
             unregistered: None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::state::RunnerState;
+use super::used::Used;
 use crate::agent::AgentInUse;
 use crate::ids::{JobKey, RunnerId};
 use crate::provider::ErrorDetail;
@@ -306,6 +307,9 @@ pub struct Runner {
     /// When the machine reported that it saw EC2's notice of a Spot interruption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted_at: Option<Time>,
+    /// What its job used, if its machine reported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Used>,
     /// How the agent ended.
     pub exit: Option<Exit>,
 }

@@ -2,7 +2,7 @@
 
 use super::record::{DeleteMark, Exit, JobTitle, Runner, StartedJob, StopCause};
 use super::state::RunnerState;
-use super::{Instance, State};
+use super::{Instance, State, Used};
 use crate::agent::{AgentInUse, AgentOffer, AgentVersion, TOO_OLD};
 use crate::ids::{JobKey, RunnerId};
 use crate::pool::{Mismatch, Pool};
@@ -415,6 +415,13 @@ impl Instance {
             self.tell(now, "job completed".to_owned());
         }
         Ok(())
+    }
+
+    /// Records what its job used. The first report counts: the machine repeats it with each later one.
+    pub fn job_used(&mut self, used: Option<Used>) {
+        if self.runner.started.is_some() {
+            self.runner.used = self.runner.used.or(used.map(Used::bounded));
+        }
     }
 
     /// Records that the agent ended or, if `code` is `None`, never started. The machine then shuts

@@ -264,6 +264,9 @@ pub struct Pool {
     /// Whether jobs can become root on their machine: passwordless `sudo` and the group `docker`.
     #[serde(default = "yes")]
     pub sudo: bool,
+    /// Whether the log of each job shows what it used.
+    #[serde(default = "yes")]
+    pub log_usage: bool,
     /// Environment variables that runner-api gives the runner.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -418,6 +421,7 @@ impl Pool {
             agent_mirror: None,
             proxy: None,
             sudo: true,
+            log_usage: true,
             environment: BTreeMap::new(),
             enabled: true,
             generation: 0,

@@ -37,6 +37,7 @@ pub const POOL: &[&str] = &[
     "agent_mirror",
     "proxy",
     "sudo",
+    "log_usage",
     "environment",
     "enabled",
 ];
@@ -88,6 +89,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("warm_on.for", "15m"),
     ("public_repositories", "false"),
     ("sudo", "true"),
+    ("log_usage", "true"),
     ("enabled", "true"),
 ];
 

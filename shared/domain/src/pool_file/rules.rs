@@ -250,6 +250,7 @@ fn build(written: WrittenPool) -> Option<Pool> {
         agent_mirror: written.agent_mirror,
         proxy: written.proxy,
         sudo: written.sudo.unwrap_or(named.sudo),
+        log_usage: written.log_usage.unwrap_or(named.log_usage),
         environment: written.environment.unwrap_or_default(),
         enabled: written.enabled.unwrap_or(true),
         ..named

@@ -53,6 +53,7 @@ pub(super) struct WrittenPool {
     pub(super) agent_mirror: Option<String>,
     pub(super) proxy: Option<Proxy>,
     pub(super) sudo: Option<bool>,
+    pub(super) log_usage: Option<bool>,
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) enabled: Option<bool>,
     /// The unresolved names of an entity, a runner group, an image or a launch template.
@@ -117,6 +118,7 @@ impl WrittenPool {
             agent_mirror: of.read("agent_mirror", problems, agent_mirror),
             proxy: of.read("proxy", problems, proxy),
             sudo: of.read("sudo", problems, read::boolean),
+            log_usage: of.read("log_usage", problems, read::boolean),
             environment: of.read("environment", problems, environment),
             enabled: of.read("enabled", problems, read::boolean),
             named: Named {

@@ -56,6 +56,7 @@ pub fn pool(pool: &Pool) -> Value {
     all.some("agent_mirror", pool.agent_mirror.as_ref().map(|folder| json!(folder)));
     all.some("proxy", pool.proxy.as_ref().map(|proxy| json!(proxy)));
     all.unless(pool.sudo, "sudo", json!(false));
+    all.unless(pool.log_usage, "log_usage", json!(false));
     all.unless(pool.environment.is_empty(), "environment", json!(pool.environment));
     all.unless(pool.enabled, "enabled", json!(false));
     all.into_value()

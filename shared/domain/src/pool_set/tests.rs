@@ -117,6 +117,7 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         }),
         ("match", |p| p.label_match = LabelMatch::Exact),
         ("priority", |p| p.priority = 3),
+        ("log", |p| p.log_usage = false),
         ("mirror", |p| p.agent_mirror = Some("https://mirror.example".to_owned())),
         ("prefix", |p| p.name_prefix = "x".parse().ok()),
         ("market", |p| p.market = MarketPolicy::Spot),

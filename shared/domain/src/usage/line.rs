@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::Parts;
 use super::price::Price;
-use super::used::Used;
 use crate::SCHEMA;
 use crate::ec2::Make;
 use crate::ids::{InstanceName, JobKey, MachineId, PoolName};
+use crate::instance::Used;
 use crate::job::labels::Labels;
 use crate::time::Time;
 

@@ -52,6 +52,7 @@ impl Line {
         });
         line.set_phases(instance);
         line.parts = Parts::split(from, line.at, purpose(instance, job));
+        line.used = instance.runner.used;
         Some(line)
     }
 

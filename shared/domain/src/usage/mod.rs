@@ -8,6 +8,7 @@
 mod costs;
 mod date;
 mod distribution;
+mod facts;
 mod fold;
 mod items;
 mod line;
@@ -15,11 +16,11 @@ mod made;
 mod parts;
 mod price;
 mod prices;
-mod used;
 mod waits;
 
 pub use self::costs::{By, Costs, CostsFold};
 pub use self::date::Date;
+pub use self::facts::JobFacts;
 pub use self::fold::{DAY_KEPT, Day, Fold, InVain, Key, PoolWaits, Sum, UsageGroup};
 pub use self::items::{MOST_BYTES, PartOfDay};
 pub use self::line::{EarlyEndCause, EndedBy, Line, Moments, OfJob, OfMachine, UsageKind};
@@ -30,8 +31,8 @@ pub use self::prices::{
     History, Learned, MOST_TYPES, OwnPrices, PriceQuery, PriceSource, Prices, RefusedPrices,
     TypeInUse,
 };
-pub use self::used::Used;
 pub use self::waits::{Waits, WaitsFor};
+pub use crate::instance::Used;
 
 #[cfg(test)]
 mod tests;

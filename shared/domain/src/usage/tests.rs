@@ -4,14 +4,20 @@ mod sums;
 
 use proptest::prelude::*;
 
-use super::{EarlyEndCause, EndedBy, Line, Loss, Parts, UsageKind, end_of, loss};
+use super::{
+    EarlyEndCause, EndedBy, JobFacts, Learned, Line, Loss, Parts, Prices, UsageKind, Used, end_of,
+    loss,
+};
+use crate::ec2::{Make, Market};
 use crate::instance::{DeleteReason, Instance, StopCause};
 use crate::job::{Job, JobStatus};
 use crate::orphan::Orphan;
+use crate::pool::Pool;
 use crate::testkit::{
     CLAIMED, Story, With, aborted, active, active_by_github, at, booting, completed, creating,
-    exited, fault, idle, job, machine, plain, searched, timings,
+    exited, fault, idle, job, machine, plain, pool, report, searched, start, timings,
 };
+use crate::time::Seconds;
 
 /// Its record ends at this second.
 fn gone(instance: Instance, second: u32) -> Instance {
@@ -184,6 +190,64 @@ fn a_line_tells_its_job_and_when_what_came() {
     assert_eq!(t.ended, 109_000);
     let json = serde_json::to_string(&line).expect("serialize");
     assert_eq!(serde_json::from_str::<Line>(&json).expect("deserialize"), line);
+}
+
+/// A job can make its machine report anything.
+#[test]
+fn a_line_has_what_its_job_used_as_first_reported() {
+    let used = |cpu, mem| Used { cpu, mem, mem_of: 100, ..Used::default() };
+    let rows: [(&str, Instance, &[Option<Used>], Option<Used>); 5] = [
+        ("not reported", active(), &[None], None),
+        ("reported", active(), &[Some(used(38, 50))], Some(used(38, 50))),
+        ("twice", completed(), &[None, Some(used(1, 2)), Some(used(3, 4))], Some(used(1, 2))),
+        ("more than there is", active(), &[Some(used(200, 300))], Some(used(100, 100))),
+        ("without a job", idle(), &[Some(used(38, 50))], None),
+    ];
+    for (name, instance, reports, expected) in rows {
+        let instance = instance.with(|i| reports.iter().for_each(|used| i.job_used(*used)));
+        let line = Line::of_machine(&gone(instance, 1200), None).expect("a line");
+        assert_eq!(line.used, expected, "{name}");
+        let json = serde_json::to_string(&line).expect("serialize");
+        assert_eq!(json.contains("\"used\""), expected.is_some(), "{name}");
+        assert_eq!(serde_json::from_str::<Line>(&json).expect("deserialize"), line, "{name}");
+    }
+}
+
+#[test]
+fn a_log_shows_the_wait_for_its_machine_and_the_price_if_they_are_known() {
+    let make = Make {
+        kind: Some("m7i.large".into()),
+        zone: Some("us-east-1a".into()),
+        market: Some(Market::OnDemand),
+    };
+    let mut prices = Prices::default();
+    prices.learn(Learned::List("m7i.large".into(), Some(100_800)), at(0));
+    let late = |i: Instance| i.with(|i| start(i, report(), at(101)).map(drop).expect("accepted"));
+    let facts = |instance: Instance, pool: Option<&Pool>| {
+        let instance = instance.with(|i| i.make = make.clone());
+        let facts = JobFacts::new(&instance, pool, Some(&prices), at(105))?;
+        assert_eq!((facts.seconds, facts.price), (Seconds(100), Some(100_800)));
+        Some(facts.waited)
+    };
+    let (shown, silent) = (pool(), Pool { log_usage: false, ..pool() });
+    let waited = Some([Seconds(40), Seconds(35)]);
+    for (name, instance, pool, expected) in [
+        ("launched for its job", completed(), Some(&shown), Some(waited)),
+        ("the pool was removed", completed(), None, Some(waited)),
+        ("its runner had idled for a minute", late(idle()), Some(&shown), Some(None)),
+        (
+            "not launched for a job",
+            completed().with(|i| i.bought_for_job = false),
+            None,
+            Some(None),
+        ),
+        ("the pool wants no lines", completed(), Some(&silent), None),
+    ] {
+        assert_eq!(facts(instance, pool), expected, "{name}");
+    }
+    let unknown = JobFacts::new(&completed(), None, None, at(105)).expect("facts");
+    let json = serde_json::json!({ "pool": "default", "waited": [40, 35], "seconds": 100 });
+    assert_eq!(serde_json::to_value(unknown).expect("JSON"), json);
 }
 
 #[test]

@@ -99,6 +99,12 @@ pub(super) async fn prices_are_kept_by_the_hour<W: TableWorld>(world: &W) {
     assert_eq!(again, Err(CommitError::Conflict), "another sweep was faster");
     let last = world.table().prices().await.expect("read").expect("prices");
     assert_eq!(*last.record(), second);
+    let instance = running(1, None);
+    commit(world, &[Change::create(instance.clone()).into()]).await;
+    for (name, known) in [(instance.name.clone(), true), (running(2, None).name, false)] {
+        let (read, prices) = world.table().instance_and_prices(&name).await.expect("read");
+        assert_eq!((read.is_some(), prices), (known, Some(second.clone())));
+    }
     let mut of_day = world.table().prices_of(Date::of(at)).await.expect("read");
     of_day.sort_by_key(|prices| prices.at);
     assert_eq!(of_day, [first, second]);

@@ -48,6 +48,12 @@ impl Instances for Replayed<'_> {
     async fn instance(&self, _: &InstanceName) -> Read<Option<Stored<Instance>>> {
         Ok(Some(self.row()))
     }
+    async fn instance_and_prices(
+        &self,
+        _: &InstanceName,
+    ) -> Read<(Option<Stored<Instance>>, Option<Prices>)> {
+        unreachable!("no machine asks")
+    }
     async fn instances(&self, _: &[InstanceName]) -> Read<Vec<Stored<Instance>>> {
         unreachable!("a pass reads its own row")
     }

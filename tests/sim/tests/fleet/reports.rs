@@ -7,13 +7,16 @@ use muster_control::context::Context;
 use muster_control::reaps::batch::{Batch, ReceivedReap};
 use muster_control::reaps::reap::Ticket;
 use muster_control::runner_api::{MachineReport, RunnerApi, RunnerApiError, look};
+use muster_domain::ec2::Market;
 use muster_domain::ids::MachineId;
 use muster_domain::instance::{
-    Ages, DeleteOrder, DeleteReason, Instance, ReportError, Start, StartReport, State,
+    Ages, DeleteOrder, DeleteReason, Instance, ReportError, Start, StartReport, State, Used,
 };
 use muster_domain::message::ReapMessage;
+use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
+use muster_domain::usage::{Learned, Prices};
 use muster_sim::door::Door;
 use muster_sim::schedule;
 
@@ -31,9 +34,9 @@ fn reports(runner: &str) -> Vec<MachineReport> {
     vec![
         MachineReport::RunnerStarted { runner: runner() },
         MachineReport::JobStarted { runner: runner(), job },
-        MachineReport::JobCompleted { runner: runner() },
+        MachineReport::JobCompleted { runner: runner(), used: None },
         MachineReport::Interrupted { runner: runner() },
-        MachineReport::Exited { runner: runner(), code: 0, stopped_for: None },
+        MachineReport::Exited { runner: runner(), code: 0, stopped_for: None, used: None },
         MachineReport::BootFailed { log: "simulated".to_owned() },
     ]
 }
@@ -160,7 +163,7 @@ fn an_end_that_is_reported_again_wakes_nobody() {
             bench,
             &bench.door,
             &machine,
-            &MachineReport::Exited { runner, code: 1, stopped_for: None },
+            &MachineReport::Exited { runner, code: 1, stopped_for: None, used: None },
         );
         bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, 1_000));
         bench.change(|world| {
@@ -252,7 +255,7 @@ fn a_machine_is_known_by_the_role_that_it_was_launched_with() {
         let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
         let context = Context::new(door, door, door, door, settings);
         let pass = RunnerApi { context, owner: row.name.clone().into(), role: signs };
-        let report = MachineReport::JobCompleted { runner: row.runner_name() };
+        let report = MachineReport::JobCompleted { runner: row.runner_name(), used: None };
         let said = bench.drive(pass.report(&report, door.now())).map(drop);
         let expected = if launched == signs { Ok(()) } else { Err(RunnerApiError::UnknownMachine) };
         assert_eq!(said, expected, "{launched:?}, {signs:?}");
@@ -271,12 +274,18 @@ fn a_report_costs_one_read_of_each_record_that_it_asks_for() {
     let runner = || row.runner_name();
     let (door, now) = (&bench.door, bench.door.now());
     for (report, costs) in [
-        (MachineReport::JobCompleted { runner: runner() }, (2, 1)),
+        (MachineReport::JobCompleted { runner: runner(), used: None }, (2, 1)),
         (MachineReport::Interrupted { runner: runner() }, (2, 1)),
         (MachineReport::Interrupted { runner: runner() }, (2, 0)),
-        (MachineReport::Exited { runner: runner(), code: 0, stopped_for: None }, (2, 1)),
+        (
+            MachineReport::Exited { runner: runner(), code: 0, stopped_for: None, used: None },
+            (2, 1),
+        ),
         // It is on record already.
-        (MachineReport::Exited { runner: runner(), code: 0, stopped_for: None }, (2, 0)),
+        (
+            MachineReport::Exited { runner: runner(), code: 0, stopped_for: None, used: None },
+            (2, 0),
+        ),
         (MachineReport::BootFailed { log: "simulated".to_owned() }, (3, 0)),
     ] {
         let before = bench.change(|world| world.calls);
@@ -290,6 +299,38 @@ fn a_report_costs_one_read_of_each_record_that_it_asks_for() {
         let after = bench.change(|world| world.calls);
         let made = (after.reads - before.reads, after.commits - before.commits);
         assert_eq!(made, costs, "{report:?}");
+    }
+}
+
+/// The prices are read in the call that reads the record, and a record of prices that cannot be read
+/// costs only the price.
+#[test]
+fn the_end_of_a_job_is_answered_with_what_its_log_shows() {
+    for (is_broken, price) in [(false, Some(100_800)), (true, None)] {
+        let bench = Bench::new();
+        let mut row = at_work(&bench);
+        row.make.kind = Some("m7i.large".into());
+        row.make.market = Some(Market::OnDemand);
+        bench.store(std::slice::from_ref(&row));
+        let mut prices = Prices::default();
+        prices.learn(Learned::List("m7i.large".into(), Some(100_800)), bench.door.now());
+        bench.put(&[Change::create(prices).into()]);
+        if is_broken {
+            bench.change(|world| world.tables.broken.insert("prices".to_owned()));
+        }
+        let used = Some(Used { cpus: 2, cpu: 38, ..Used::default() });
+        let machine = row.machine().expect("a machine").clone();
+        let (door, settings) = (&bench.door, &Rc::clone(&bench.door.sim).settings);
+        let report = MachineReport::JobCompleted { runner: row.runner_name(), used };
+        let facts = bench.drive(async {
+            let looked = look(settings, door, &machine, Some(&report)).await;
+            let (settings, owner) = looked.expect("read");
+            let context = Context::new(door, door, door, door, &settings);
+            let done = RunnerApi { context, owner, role: None }.report(&report, door.now()).await;
+            done.expect("noted").facts.expect("facts")
+        });
+        assert_eq!((&facts.pool, facts.price), (&row.pool, price));
+        assert_eq!(stored(&bench, &row).runner.used, used);
     }
 }
 

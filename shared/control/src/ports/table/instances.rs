@@ -6,6 +6,7 @@ use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::{Groups, Instance};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::usage::Prices;
 
 use super::{Page, ReadError};
 
@@ -23,6 +24,12 @@ pub struct Bound {
 pub trait Instances {
     /// Returns an instance by name.
     async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError>;
+    /// Returns an instance by name with the latest prices, in one call. Prices that cannot be read
+    /// are left out.
+    async fn instance_and_prices(
+        &self,
+        name: &InstanceName,
+    ) -> Result<(Option<Stored<Instance>>, Option<Prices>), ReadError>;
     /// Returns instances by name, in no order; missing ones are left out.
     async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError>;
     /// Returns the instance that owns a machine.

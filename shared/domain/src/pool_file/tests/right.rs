@@ -56,7 +56,7 @@ fn each_default_is_what_a_field_that_is_left_out_has() {
         assert_eq!(right(&text), plain, "{field}: {default}");
         seen += 1;
     }
-    assert_eq!(seen, 12);
+    assert_eq!(seen, 13);
     let balance = fields::default_of("balance").unwrap_or_default();
     assert_eq!(right(&format!("balance: {balance}{MINIMAL}")), plain);
 }
@@ -192,7 +192,7 @@ fn parts() -> impl Strategy<Value = Value> {
         json!({ "proxy": { "https": "http://ada%40corp@10.0.0.1", "http": "http://p_1:80",
             "no_proxy": [".corp.example", "10.0.0.0/8"], "password_secret": "office-1" } }),
         json!({ "tags": { "a": "b" }, "environment": { "A": "" }, "boot_hook": "true\n",
-            "image_hook": "apt-get install -y gh\n", "sudo": false,
+            "image_hook": "apt-get install -y gh\n", "sudo": false, "log_usage": false,
             "agent_mirror": "https://mirror.example:8443/a/b/" }),
         json!({ "enabled": false, "public_repositories": true, "priority": 9 }),
         json!({ "entity": "acme", "repositories": ["ACME/*", "ACME/web"], "match": "exact", "runner_group": 2 }),

@@ -274,6 +274,7 @@ const POOLS: &[(&str, &str, &str)] = &[
     ("agent_mirror: http://mirror.example", "pools[0].agent_mirror", "https://"),
     ("agent_mirror: 'https://mirror.example/?x'", "pools[0].agent_mirror", "https://"),
     ("sudo: 'yes'", "pools[0].sudo", "true or false"),
+    ("log_usage: 0", "pools[0].log_usage", "true or false"),
     ("enabled: 1", "pools[0].enabled", "true or false"),
 ];
 

@@ -7,6 +7,7 @@ use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::{Group, Groups, Instance};
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
+use muster_domain::usage::Prices;
 
 use super::unreadable;
 use crate::door::Door;
@@ -19,6 +20,17 @@ const DUE_SHARDS: u64 = 4;
 impl Instances for Door {
     async fn instance(&self, name: &InstanceName) -> Result<Option<Stored<Instance>>, ReadError> {
         self.read(|tables| tables.readable(name)).await?
+    }
+
+    async fn instance_and_prices(
+        &self,
+        name: &InstanceName,
+    ) -> Result<(Option<Stored<Instance>>, Option<Prices>), ReadError> {
+        self.read(|tables| {
+            let prices = tables.prices.clone().filter(|_| !tables.broken.contains("prices"));
+            Ok((tables.readable(name)?, prices.map(Stored::into_record)))
+        })
+        .await?
     }
 
     async fn instances(&self, names: &[InstanceName]) -> Result<Vec<Stored<Instance>>, ReadError> {
