@@ -196,12 +196,12 @@ fn a_line_tells_its_job_and_when_what_came() {
 #[test]
 fn a_line_has_what_its_job_used_as_first_reported() {
     let used = |cpu, mem| Used { cpu, mem, mem_of: 100, ..Used::default() };
-    let rows: [(&str, Instance, &[Option<Used>], Option<Used>); 5] = [
-        ("not reported", active(), &[None], None),
-        ("reported", active(), &[Some(used(38, 50))], Some(used(38, 50))),
-        ("twice", completed(), &[None, Some(used(1, 2)), Some(used(3, 4))], Some(used(1, 2))),
-        ("more than there is", active(), &[Some(used(200, 300))], Some(used(100, 100))),
-        ("without a job", idle(), &[Some(used(38, 50))], None),
+    let rows = [
+        ("not reported", active(), vec![None], None),
+        ("reported", active(), vec![Some(used(38, 50))], Some(used(38, 50))),
+        ("twice", completed(), vec![None, Some(used(1, 2)), Some(used(3, 4))], Some(used(1, 2))),
+        ("more than there is", active(), vec![Some(used(200, 300))], Some(used(100, 100))),
+        ("without a job", idle(), vec![Some(used(38, 50))], None),
     ];
     for (name, instance, reports, expected) in rows {
         let instance = instance.with(|i| reports.iter().for_each(|used| i.job_used(*used)));
