@@ -16,6 +16,7 @@ mod made;
 mod parts;
 mod price;
 mod prices;
+mod sizes;
 mod waits;
 
 pub use self::costs::{By, Costs, CostsFold};
@@ -30,6 +31,10 @@ pub use self::price::{Price, PricedBy};
 pub use self::prices::{
     History, Learned, MOST_TYPES, OwnPrices, PriceQuery, PriceSource, Prices, RefusedPrices,
     TypeInUse,
+};
+pub use self::sizes::{
+    DiskVerdict, JobSize, KeepReason, LEAST_RUNS, LeftOut, SizeFigures, SizeVerdict, Sizes,
+    SizesFold,
 };
 pub use self::waits::{Waits, WaitsFor};
 pub use crate::instance::Used;

@@ -1,5 +1,6 @@
 //! Usage records of realistic instances and jobs.
 
+mod sizes;
 mod sums;
 
 use proptest::prelude::*;
