@@ -19,8 +19,8 @@ pub use self::orders::{
     SwitchArgs,
 };
 pub use self::queries::{
-    CanaryArgs, CostsArgs, DoctorArgs, ListingArgs, LogsArgs, ReportArgs, SimulateArgs, Since,
-    UiArgs,
+    CanaryArgs, CostsArgs, DoctorArgs, ListingArgs, LogsArgs, ReportArgs, RightsizeArgs,
+    SimulateArgs, Since, UiArgs,
 };
 pub(crate) use self::setup::plain;
 pub use self::setup::{
@@ -157,6 +157,11 @@ pub enum Command {
     /// Replays the current pool file first and compares it with what happened, which shows the error of the model. Uses
     /// the boot times, prices and interruptions of the same days. Does not model EC2's refusals or GitHub's rate limits.
     Simulate(SimulateArgs),
+    /// Show which jobs fit half their machine, run out of memory, or would use more CPUs
+    ///
+    /// Uses what the machines measured. A job needs 20 successful runs of a minute or longer, on machines of one size. All
+    /// combinations of a matrix are one job, and the worst one decides. Changes nothing.
+    Rightsize(RightsizeArgs),
     /// Follow the status and recent log lines live; with NAME, follow one job or machine until it ends
     ///
     /// Press `q` to quit. With NAME, exits when the job or machine ends, with 0 if all went well. Without a terminal,

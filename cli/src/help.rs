@@ -17,7 +17,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "audit",
         ],
     ),
-    ("Costs and waiting times", &["costs", "waits", "phases", "simulate", "report"]),
+    ("Costs and waiting times", &["costs", "waits", "phases", "simulate", "rightsize", "report"]),
     (
         "Intervene",
         &["delete", "pause", "resume", "pools", "image", "connect", "dead-letters", "notices"],

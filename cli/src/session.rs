@@ -16,6 +16,7 @@ mod notices;
 mod order;
 mod pools;
 mod report;
+mod rightsize;
 mod setup;
 mod shell;
 mod simulate;
@@ -75,6 +76,7 @@ pub async fn run<W: World>(args: Muster, screen: Screen, world: &mut W) -> Resul
         Command::Costs(order) => session.costs(order).await,
         Command::Waits { since, until, pool } => session.waits(since, until, pool).await,
         Command::Simulate(order) => session.simulate(order).await,
+        Command::Rightsize(order) => session.rightsize(order).await,
         Command::Watch { name } => session.watch(name.as_deref()).await,
         Command::Report(order) => session.report(&order).await,
         Command::Ui(order) => session.ui(order).await,

@@ -95,6 +95,13 @@ pub struct SimulateArgs {
     pub seed: u64,
 }
 
+#[derive(Clone, Debug, Args)]
+pub struct RightsizeArgs {
+    /// Start: a time span, for example `30d`, or a day, for example `2026-11-01`
+    #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
+    pub since: Since,
+}
+
 /// The start of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {

@@ -97,8 +97,19 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
     }
 
     async fn lines_since(&mut self, since: Since) -> Result<Vec<Line>, Failure> {
+        let mut lines = Vec::new();
+        self.read_usage(since, |found| lines.extend(found)).await?;
+        Ok(lines)
+    }
+
+    /// Reads lines page by page.
+    pub(super) async fn read_usage(
+        &mut self,
+        since: Since,
+        mut add: impl FnMut(Vec<Line>),
+    ) -> Result<(), Failure> {
         let since = Some(since.day(self.world.now()));
-        let (mut lines, mut page, mut told): (Vec<Line>, _, usize) = (Vec::new(), None, 0);
+        let (mut page, mut read, mut told): (_, usize, usize) = (None, 0, 0);
         loop {
             let request = LinesRequest { since, until: None, page };
             let LineList { lines: found, unreadable, next } =
@@ -106,20 +117,21 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
             for key in unreadable {
                 self.world.say(&format!("{key} is skipped: a different release wrote it."));
             }
-            lines.extend(found);
-            if lines.len() >= told + IN_SILENCE {
-                told = lines.len();
+            read += found.len();
+            add(found);
+            if read >= told + IN_SILENCE {
+                told = read;
                 self.world.say(&format!("{} lines so far …", thousands(told as u64)));
             }
             page = next;
             if page.is_none() {
-                return Ok(lines);
+                return Ok(());
             }
         }
     }
 }
 
-fn refused(name: &str, problems: Vec<Problem>) -> Failure {
+pub(super) fn refused(name: &str, problems: Vec<Problem>) -> Failure {
     let message = format!("{name} has {}", count(problems.len(), "error"));
     Failure::Refused { code: "bad_pool_file".to_owned(), message, problems }
 }

@@ -15,6 +15,7 @@ pub mod logs;
 pub mod machine_log;
 pub mod phases;
 pub mod pools;
+pub mod rightsize;
 pub mod setup;
 pub mod simulate;
 pub mod status;

@@ -12,6 +12,7 @@ mod image;
 mod notices;
 mod orders;
 mod pages;
+mod rightsize;
 mod services;
 mod setup;
 mod simulate;

@@ -232,6 +232,9 @@ impl SizesFold {
         let runs = self.jobs.entry(name).or_default();
         runs.labels.clone_from(&job.labels);
         runs.private = job.private;
+        line.pool.iter().for_each(|pool| *runs.pools.entry(pool.clone()).or_default() += 1);
+        let kind = machine.make.kind.iter();
+        kind.for_each(|kind| *runs.kinds.entry(kind.clone()).or_default() += 1);
         runs.had_oom |= used.oom > 0;
         runs.cost += line.cost().unwrap_or_default().sum();
         runs.machines += line.price.map_or(0, |price| line.parts.at(price.machine).sum());
@@ -248,9 +251,6 @@ impl SizesFold {
             left_out.failed += 1;
         } else {
             runs.legs.entry(job.name.clone()).or_default().push(Run { used, succeeded });
-            line.pool.iter().for_each(|pool| *runs.pools.entry(pool.clone()).or_default() += 1);
-            let kind = machine.make.kind.iter();
-            kind.for_each(|kind| *runs.kinds.entry(kind.clone()).or_default() += 1);
         }
     }
 
