@@ -136,7 +136,7 @@ pub enum Command {
         #[arg(long)]
         pool: Option<PoolName>,
     },
-    /// Show costs by repository, workflow, job, pool, instance type or day
+    /// Show costs by repository, workflow, job, pool, instance type, attempt or day
     ///
     /// Uses EC2's Spot prices of the hour and AWS's price list. Days are in UTC.
     Costs(CostsArgs),

@@ -50,7 +50,7 @@ pub struct CostsArgs {
     /// Last day [default: today]
     #[arg(long, value_name = "DAY")]
     pub until: Option<Date>,
-    /// Group rows by `repository`, `workflow`, `job`, `pool`, `type` or `day`
+    /// Group rows by `repository`, `workflow`, `job`, `pool`, `type`, `attempt` or `day`
     #[arg(long, default_value = "repository", value_parser = by, value_name = "WHAT")]
     pub by: By,
     /// Show only this pool
@@ -68,7 +68,7 @@ pub struct CostsArgs {
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// File with your own prices, in dollars per hour by type, and discount factors: see docs/usage.md
+    /// File with your own prices, in dollars per hour by type, discount factors, and GitHub's rates: see docs/usage.md
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
 }
@@ -138,8 +138,9 @@ impl FromStr for Since {
 
 /// Parses a grouping by the names that the admin API uses.
 fn by(text: &str) -> Result<By, String> {
-    serde_json::from_value(serde_json::json!(text))
-        .map_err(|_| format!("{text:?} is not one of repository, workflow, job, pool, type, day"))
+    serde_json::from_value(serde_json::json!(text)).map_err(|_| {
+        format!("{text:?} is not one of repository, workflow, job, pool, type, attempt, day")
+    })
 }
 
 /// Options that limit a list.

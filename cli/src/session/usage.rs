@@ -35,19 +35,29 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
         if order.rows {
             return self.lines(order).await;
         }
-        let CostsArgs { since, until, by, pool, repository, spread, csv, prices, .. } = order;
+        let CostsArgs { since, until, by, pool, repository, spread, csv, prices: file, .. } = order;
         let since = Some(since.day(self.world.now()));
-        let prices = prices.as_deref().map(|path| self.own_prices(path)).transpose()?;
+        let own = file.as_deref().map(|path| self.own_prices(path)).transpose()?;
+        let prices = own.clone();
         let request = CostsRequest { since, until, by, spread, pool, repository, prices };
         let answer = self.answer(&json!(Request::Costs(request))).await?;
         if self.json {
             return Ok(pretty(&answer));
         }
         let told: CostsList = parsed("costs", answer)?;
-        match csv {
-            true => Ok(views::costs::csv(&told)),
-            false => Ok(views::costs::page(&told, self.world.now(), self.screen)),
+        if csv {
+            return Ok(views::costs::csv(&told));
         }
+        let mut page = views::costs::page(&told, self.world.now(), self.screen);
+        if let (Some(own), Some(file)) = (&own, &file) {
+            page.push_str(&views::costs::on_github(
+                &told,
+                own,
+                &file.to_string_lossy(),
+                self.screen,
+            ));
+        }
+        Ok(page)
     }
 
     fn own_prices(&mut self, path: &Path) -> Result<OwnPrices, Failure> {

@@ -91,12 +91,13 @@ pub enum QueryRequest {
 }
 
 /// The groupings of costs.
-pub const BY: [(&str, By); 6] = [
+pub const BY: [(&str, By); 7] = [
     ("repository", By::Repository),
     ("workflow", By::Workflow),
     ("job", By::Job),
     ("pool", By::Pool),
     ("type", By::Type),
+    ("attempt", By::Attempt),
     ("day", By::Day),
 ];
 /// An answer this many times older than its refresh interval is not shown; the page waits for a new one.

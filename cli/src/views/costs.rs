@@ -2,7 +2,7 @@
 
 use muster_api::answers::{CostsList, CostsRow};
 use muster_domain::time::Time;
-use muster_domain::usage::{By, Parts, Sum};
+use muster_domain::usage::{By, InVain, OwnPrices, Parts, Sum};
 
 use crate::csv::Csv;
 use crate::money::{dollars, share, thousands};
@@ -20,6 +20,7 @@ const fn heading(by: By) -> Column {
         By::Job => Column::text("Job"),
         By::Pool => Column::name("Pool"),
         By::Type => Column::short("Type"),
+        By::Attempt => Column::short("Attempt"),
         By::Day => Column::short("Day"),
     }
 }
@@ -56,6 +57,33 @@ pub fn page(told: &CostsList, _: Time, screen: Screen) -> String {
         page.gap();
         page.marked(notes(told).into_iter().map(|said| (Text::new("·", TextStyle::Dim), said)));
     }
+    page.into_text()
+}
+
+/// Returns what the jobs would have cost on GitHub's runners, by the operator's rates in a file.
+/// Empty without rates, and for a pipe.
+#[must_use]
+pub fn on_github(told: &CostsList, own: &OwnPrices, file: &str, screen: Screen) -> String {
+    let mut page = TextPage::new(screen);
+    let Sum { cpu_minutes, private_minutes, .. } = &told.all;
+    if own.github.is_empty() || page.is_piped() {
+        return String::new();
+    }
+    let (cost, priced) = own.on_github(cpu_minutes);
+    let mut said = format!(
+        "On GitHub's runners these jobs would have cost {}, by the rates in {file}. Free minutes are \
+         not deducted, and jobs of public repositories are not included.",
+        dollars(cost)
+    );
+    let unknown = private_minutes.saturating_sub(priced);
+    if unknown > 0 {
+        said.push_str(&format!(
+            " Neither are {} of {} minutes: the number of CPUs is unknown or has no rate.",
+            thousands(unknown),
+            thousands(*private_minutes)
+        ));
+    }
+    page.marked([(Text::new("·", TextStyle::Dim), Text::from(said))]);
     page.into_text()
 }
 
@@ -135,12 +163,17 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
         notes.push(Text::new(said, TextStyle::Warning));
     }
     if all.spot > 0 {
-        let saved = all.on_demand.saturating_sub(all.spot);
-        notes.push(Text::from(format!(
-            "Spot saved {} of {} On-Demand.",
-            dollars(saved),
-            dollars(all.on_demand)
-        )));
+        let saved = dollars(all.on_demand.saturating_sub(all.spot));
+        let lost = match all.interrupted {
+            InVain { machines: 0, .. } => String::new(),
+            InVain { machines, money, .. } => format!(
+                ", after {} of lost work in {}",
+                dollars(money),
+                count(usize::try_from(machines).unwrap_or(usize::MAX), "interrupted job")
+            ),
+        };
+        let on_demand = dollars(all.on_demand);
+        notes.push(Text::from(format!("Spot saved {saved} of {on_demand} On-Demand{lost}.")));
     }
     if all.minutes > 0 {
         let public = all.minutes - all.private_minutes;

@@ -251,12 +251,12 @@ fn notes(list: &RightsizeList) -> Vec<Text> {
     }
     let has = |verdict| list.jobs.iter().any(|row| row.size.verdict == verdict);
     if has(SizeVerdict::Half) {
-        let said = "SAVES is per month: half the machines' price, if the jobs take no longer. Disks cost \
-            the same. This is the ratio of the prices, not a simulation.";
+        let said = "SAVES is per month: half the machines' price, without disks, if the jobs take no longer. \
+            This is the ratio of the prices, not a simulation.";
         notes.push(Text::from(said));
     }
     if has(SizeVerdict::MoreCpus) {
-        let said = "Twice the CPUs cost the same only if a job then takes half the time.";
+        let said = "Twice the CPUs cost no more only if a job then takes half the time.";
         notes.push(Text::from(said));
     }
     let said = "Machines report what they measured, and a job with root rights can change that. CPU is \

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::fake::NOW;
+use crate::fake::{Fake, NOW};
 use crate::{compare, drawn, recorded};
 
 fn read<T: DeserializeOwned>(answer: Value) -> T {
@@ -243,6 +243,29 @@ fn costs_say_what_was_for_nothing_and_what_is_not_in_them() {
     }
     let told: CostsList = read(recorded("costs"));
     compare("costs.csv", &costs::csv(&told));
+}
+
+/// Forty minutes ran on two CPUs, ten on four, and five on an unknown number.
+#[test]
+fn own_rates_price_githubs_runners() {
+    let mut told = recorded("costs");
+    let all = &mut told["all"];
+    (all["minutes"], all["private_minutes"]) = (json!(60), json!(55));
+    all["cpu_minutes"] = json!({ "2": 40, "4": 10 });
+    all["interrupted"] = json!({ "machines": 2, "time": 600_000, "money": 4_000 });
+    told["by"] = json!("attempt");
+    told["rows"][0]["name"] = json!("1");
+    told["rows"][1]["name"] = json!("2");
+    let run = |file, width| {
+        let line = ["costs", "--by", "attempt", "--prices", "own.yaml"];
+        Fake { file, width, ..Fake::of([told.clone()]) }.run(&line)
+    };
+    let rates = "github: { 2: 0.006, 4: 0.012 }";
+    let shown = [run(rates, Some(100)), run(rates, None), run("github: { 2: 0.006 }", Some(100))];
+    compare("run_costs.txt", &shown.join("\n"));
+    let wrong = Fake { file: "github: { two: 0.006 }", ..Fake::default() };
+    let told = wrong.run(&["costs", "--prices", "own.yaml"]);
+    assert!(told.contains("own.yaml: github: \"two\" is not a number of vCPUs"), "{told}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::date::Date;
-use super::fold::{Day, Key, Sum, UsageGroup};
+use super::fold::{Day, Key, MOST_RERUNS, Sum, UsageGroup};
 
 /// The grouping key of the rows.
 #[derive(
@@ -24,6 +24,8 @@ pub enum By {
     Pool,
     /// By instance type and market.
     Type,
+    /// By attempt of the workflow run: what re-runs cost.
+    Attempt,
     /// By day.
     Day,
 }
@@ -53,6 +55,10 @@ impl By {
                 let market = key.market.map_or_else(|| "?".to_owned(), |market| market.to_string());
                 Some(format!("{} {market}", key.kind.as_deref().unwrap_or("?")))
             }
+            Self::Attempt => repository().map(|_| match key.reruns {
+                MOST_RERUNS.. => format!("{} and later", MOST_RERUNS + 1),
+                reruns => (reruns + 1).to_string(),
+            }),
             Self::Day => Some(date.to_string()),
         }
     }

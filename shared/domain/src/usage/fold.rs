@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::date::Date;
-use super::line::{EarlyEndCause, Line, UsageKind};
+use super::line::{EarlyEndCause, Line, OfJob, UsageKind};
 use super::parts::Parts;
 use super::price::PricedBy;
 use super::prices::OwnPrices;
@@ -18,6 +18,10 @@ use crate::time::Seconds;
 
 /// Retention of a day: thirteen months.
 pub const DAY_KEPT: Seconds = Seconds(400 * 24 * 3_600);
+
+/// Attempts after this many re-runs are counted together, so that days in long-term storage stay
+/// small.
+pub(super) const MOST_RERUNS: u32 = 2;
 
 /// The aggregated usage of a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +76,9 @@ pub struct Key {
     /// Whether the repository is private.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
+    /// Number of earlier attempts of the job's run, up to [`MOST_RERUNS`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reruns: u32,
 }
 
 /// The sum over machines. Money is in millionths of a dollar.
@@ -91,10 +98,17 @@ pub struct Sum {
     pub time: Parts,
     /// Its cost, without machines whose price is unknown.
     pub money: Parts,
+    /// Job minutes of private repositories, by the number of CPUs that the machine measured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu_minutes: BTreeMap<String, u64>,
     /// The cost of the Spot machines among them.
     pub spot: u64,
-    /// What the Spot machines would have cost as On-Demand.
+    /// What the Spot machines would have cost as On-Demand. Without those in `interrupted`: no
+    /// On-Demand machine would have run these jobs twice.
     pub on_demand: u64,
+    /// Spot machines that EC2 reclaimed during a job, whose work was lost.
+    #[serde(default, skip_serializing_if = "InVain::is_none")]
+    pub interrupted: InVain,
     /// Number of machines without a price.
     pub unpriced: u64,
     /// Wasted machines, by reason.
@@ -102,7 +116,7 @@ pub struct Sum {
     pub in_vain: BTreeMap<String, InVain>,
 }
 
-/// Machines that were launched for jobs but never ran one.
+/// Machines that were launched for jobs but never ran one, or not to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InVain {
     /// Number of machines.
@@ -111,6 +125,18 @@ pub struct InVain {
     pub time: u64,
     /// Its cost, in millionths of a dollar.
     pub money: u64,
+}
+
+impl InVain {
+    const fn is_none(&self) -> bool {
+        self.machines == 0
+    }
+
+    const fn add(&mut self, other: &Self) {
+        self.machines += other.machines;
+        self.time += other.time;
+        self.money += other.money;
+    }
 }
 
 impl Day {
@@ -209,6 +235,7 @@ impl Key {
             kind: make.and_then(|make| make.kind.clone()),
             market: make.and_then(|make| make.market),
             private: job.is_some_and(|job| job.private),
+            reruns: job.map_or(0, |job| job.attempt.saturating_sub(1).min(MOST_RERUNS)),
         }
     }
 }
@@ -227,10 +254,11 @@ impl Sum {
         self.on_demand += other.on_demand;
         self.unpriced += other.unpriced;
         for (why, other) in &other.in_vain {
-            let own = self.in_vain.entry(why.clone()).or_default();
-            own.machines += other.machines;
-            own.time += other.time;
-            own.money += other.money;
+            self.in_vain.entry(why.clone()).or_default().add(other);
+        }
+        self.interrupted.add(&other.interrupted);
+        for (cpus, minutes) in &other.cpu_minutes {
+            *self.cpu_minutes.entry(cpus.clone()).or_default() += minutes;
         }
     }
 
@@ -244,18 +272,36 @@ impl Sum {
             self.jobs += 1;
             self.failed += u64::from(job.conclusion.as_deref() == Some("failure"));
             self.minutes += line.minutes();
-            self.private_minutes += if job.private { line.minutes() } else { 0 };
+            if job.private {
+                self.private_minutes += line.minutes();
+                if let Some(used) = line.used {
+                    self.add_cpu_minutes(used.cpus, line.minutes());
+                }
+            }
         }
         let price = line.price.filter(|price| price.by == PricedBy::SpotHour);
         if let Some((price, on_demand)) = price.and_then(|price| Some((price, price.on_demand?))) {
             self.spot += line.parts.at(price.machine).sum();
-            self.on_demand += line.parts.at(on_demand).sum();
+            if !line.is_interrupted() {
+                self.on_demand += line.parts.at(on_demand).sum();
+            }
+        }
+        if line.is_interrupted() {
+            let (time, money) = (line.parts.sum(), money.sum());
+            self.interrupted.add(&InVain { machines: 1, time, money });
         }
         if line.parts.vain > 0 {
-            let own = self.in_vain.entry(line.waste_reason()).or_default();
-            own.machines += 1;
-            own.time += line.parts.vain;
-            own.money += money.vain;
+            let own = InVain { machines: 1, time: line.parts.vain, money: money.vain };
+            self.in_vain.entry(line.waste_reason()).or_default().add(&own);
+        }
+    }
+
+    /// A job can report any number of CPUs, so numbers beyond the first few are left out.
+    fn add_cpu_minutes(&mut self, cpus: u16, minutes: u64) {
+        const MOST_SIZES: usize = 16;
+        let cpus = cpus.to_string();
+        if self.cpu_minutes.len() < MOST_SIZES || self.cpu_minutes.contains_key(&cpus) {
+            *self.cpu_minutes.entry(cpus).or_default() += minutes;
         }
     }
 
@@ -267,7 +313,7 @@ impl Sum {
             self.unpriced = 0;
         }
         self.money = self.money.map(|of| own.paid(of, key.market));
-        for one in self.in_vain.values_mut() {
+        for one in self.in_vain.values_mut().chain([&mut self.interrupted]) {
             let money = price.map_or(one.money, |price| price_of(one.time, price));
             one.money = own.paid(money, key.market);
         }
@@ -278,11 +324,16 @@ impl Sum {
                 self.spot = own.paid(price_of(self.time.sum(), price), key.market);
             }
             if let Some(listed) = of(Market::OnDemand) {
-                let listed = price_of(self.time.sum(), listed);
+                let listed = price_of(self.time.sum() - self.interrupted.time, listed);
                 self.on_demand = own.paid(listed, Some(Market::OnDemand));
             }
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn price_of(time: u64, micros_an_hour: u64) -> u64 {
@@ -303,6 +354,14 @@ impl Line {
         let started = self.t.started.filter(|_| self.job.is_some());
         let lasted = started.and_then(|started| u64::try_from(self.t.completed? - started).ok());
         lasted.map_or(0, |lasted| lasted.div_ceil(60_000).max(1))
+    }
+
+    /// Returns whether EC2 reclaimed the machine before its job succeeded.
+    fn is_interrupted(&self) -> bool {
+        let cause = self.machine.as_ref().and_then(|machine| machine.cause);
+        let has_ended = |job: &OfJob| job.conclusion.as_deref() == Some("success");
+        cause == Some(EarlyEndCause::SpotNotice)
+            && self.job.as_ref().is_some_and(|job| !has_ended(job))
     }
 
     /// Returns why the machine was wasted, in a word or two.

@@ -302,7 +302,7 @@ impl History {
 
 /// An operator's own prices, if different from AWS's list: dollars per hour by type, and a factor
 /// for all other prices.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct OwnPrices {
     /// On-Demand prices.
@@ -314,6 +314,9 @@ pub struct OwnPrices {
     /// The fraction of the price that is paid on a market: 0.72 for a discount of 28 %.
     #[serde(default)]
     pub factor: BTreeMap<Market, f64>,
+    /// GitHub's price of its own runners, in dollars per minute, by their number of vCPUs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub github: BTreeMap<String, f64>,
 }
 
 impl OwnPrices {
@@ -326,13 +329,26 @@ impl OwnPrices {
         let all = self.on_demand.iter().chain(&self.spot);
         let all = all.map(|(kind, price)| (kind.to_string(), *price));
         let factors = self.factor.iter().map(|(market, factor)| (market.to_string(), *factor));
-        let wrong = all.chain(factors).find(|(_, it)| !it.is_finite() || *it < 0.0 || *it > 1e4);
-        match wrong {
-            Some((name, it)) => {
-                Err(format!("{name}: {it} is neither dollars an hour nor a factor"))
-            }
+        let github = self.github.iter().map(|(cpus, rate)| (format!("github: {cpus}"), *rate));
+        let mut all = all.chain(factors).chain(github);
+        if let Some((name, it)) = all.find(|(_, it)| !it.is_finite() || *it < 0.0 || *it > 1e4) {
+            return Err(format!("{name}: {it} is neither a price in dollars nor a factor"));
+        }
+        match self.github.keys().find(|cpus| cpus.parse::<u16>().is_err()) {
+            Some(cpus) => Err(format!("github: {cpus:?} is not a number of vCPUs")),
             None => Ok(()),
         }
+    }
+
+    /// Returns what these minutes would have cost on GitHub's runners, in millionths of a dollar,
+    /// and how many of them have a rate. `minutes` is by number of vCPUs.
+    #[must_use]
+    pub fn on_github(&self, minutes: &BTreeMap<String, u64>) -> (u64, u64) {
+        let priced =
+            minutes.iter().filter_map(|(cpus, count)| Some((self.github.get(cpus)?, *count)));
+        #[expect(clippy::cast_precision_loss, reason = "minutes stay far below 2^52")]
+        let cost = |(rate, count): (&f64, u64)| (micros(rate * 1e6 * count as f64), count);
+        priced.map(cost).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Returns the operator's price of this type on this market, in millionths of a dollar per

@@ -48,11 +48,11 @@ const MONTH: u64 = 30;
 /// The verdicts on the jobs of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sizes {
-    /// One row per job, those that need a change first.
+    /// One row per job, changes first.
     pub jobs: Vec<JobSize>,
     /// Number of runs.
     pub runs: u64,
-    /// Number of runs whose machine measured nothing.
+    /// Number of runs without measurements.
     pub unmeasured: u64,
 }
 
@@ -86,10 +86,10 @@ pub struct JobSize {
     pub verdict: SizeVerdict,
     /// The verdict on its disk, if it should change.
     pub disk: Option<DiskVerdict>,
-    /// What its machines cost, without those that have no price.
+    /// The cost of its machines. Machines without a price are not included.
     pub cost: u64,
-    /// What half the machine would save, at half the price and without its disk. Zero with other
-    /// verdicts.
+    /// The saving with half the machine: half the price of the machines, without their disks. Zero
+    /// with other verdicts.
     pub saves: u64,
 }
 
@@ -109,7 +109,7 @@ pub struct SizeFigures {
     /// The share of time in which a process waited for a CPU: the 95th percentile. `None` if a
     /// kernel did not measure it.
     pub cpu_wait: Option<u8>,
-    /// The same for memory.
+    /// The share of time in which a process waited for memory, likewise.
     pub memory_wait: Option<u8>,
     /// The largest memory peak, in MB.
     pub mem: u32,
@@ -187,7 +187,7 @@ pub enum DiskVerdict {
 /// Accumulates records, so that they need not be kept in memory.
 #[derive(Clone, Debug, Default)]
 pub struct SizesFold {
-    jobs: BTreeMap<JobName, Runs>,
+    jobs: BTreeMap<JobName, JobRuns>,
     runs: u64,
     unmeasured: u64,
 }
@@ -197,7 +197,7 @@ type JobName = (Arc<str>, Option<Arc<str>>, String);
 
 /// The runs of a job.
 #[derive(Clone, Debug, Default)]
-struct Runs {
+struct JobRuns {
     /// The runs that count, by the job's full name.
     legs: BTreeMap<Arc<str>, Vec<Run>>,
     pools: BTreeMap<PoolName, usize>,
@@ -265,7 +265,7 @@ impl SizesFold {
     }
 }
 
-impl Runs {
+impl JobRuns {
     fn size(self, (repository, workflow, job): JobName, a_month: impl Fn(u64) -> u64) -> JobSize {
         let kind = most(&self.kinds);
         let half_type = kind.as_deref().and_then(half_type);
@@ -403,7 +403,7 @@ impl SizeVerdict {
 
 fn lacks_cpus(leg: &[Run]) -> bool {
     let full = percentile(leg, 50, |used| used.full);
-    // An unknown wait counts as none: the kernel does not measure it.
+    // An unknown wait counts as zero.
     let wait = percentile(leg, 50, |used| used.wait.map_or(0, |[cpu, ..]| cpu));
     full >= Some(LEAST_FULL) && wait >= Some(LEAST_CPU_WAIT)
 }

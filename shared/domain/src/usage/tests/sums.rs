@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use strum::VariantArray as _;
 
 use super::{gone, ran};
 use crate::ec2::{Make, Market};
 use crate::testkit::{CLAIMED, With, at, booting, exited, idle, searched};
 use crate::time::{Seconds, Time};
 use crate::usage::{
-    By, Costs, Date, Day, Fold, History, Learned, Line, MOST_BYTES, MOST_TYPES, OwnPrices,
-    PartOfDay, Parts, Price, PriceQuery, PriceSource, PricedBy, Prices, Sum, UsageKind, Waits,
-    WaitsFor,
+    By, Costs, Date, Day, EarlyEndCause, Fold, History, Learned, Line, MOST_BYTES, MOST_TYPES,
+    OwnPrices, PartOfDay, Parts, Price, PriceQuery, PriceSource, PricedBy, Prices, Sum, UsageKind,
+    Used, Waits, WaitsFor,
 };
 
 fn make(kind: &str, market: Market) -> Make {
@@ -266,7 +267,7 @@ fn an_operators_own_prices_are_those_of_each_reason_for_waste() {
     };
     let before = money(&day);
     let factor = BTreeMap::from([(Market::Spot, 0.5)]);
-    day.reprice(&OwnPrices { factor, on_demand: BTreeMap::new(), spot: BTreeMap::new() });
+    day.reprice(&OwnPrices { factor, ..OwnPrices::default() });
     assert_eq!(before.len(), 2);
     let is_half = |(all, half): (&u64, u64)| half.abs_diff(all / 2) <= 1;
     assert!(before.iter().zip(money(&day)).all(is_half), "{before:?}");
@@ -278,6 +279,7 @@ fn an_operators_own_prices_take_the_lists_place() {
         on_demand: BTreeMap::from([("x9.large".into(), 0.36)]),
         spot: BTreeMap::from([("x9.large".into(), 0.036)]),
         factor: BTreeMap::from([(Market::OnDemand, 0.5)]),
+        ..OwnPrices::default()
     };
     assert_eq!(own.check(), Ok(()));
     let on_demand = |kind: &str| line(idle(), None, make(kind, Market::OnDemand));
@@ -309,12 +311,14 @@ fn a_price_is_a_finite_number_of_dollars_and_a_factor_a_fraction() {
         (f64::INFINITY, false),
     ];
     for (number, is_right) in rows {
-        let (kind, none) = (BTreeMap::from([("x9.large".into(), number)]), BTreeMap::new());
+        let kind = BTreeMap::from([("x9.large".into(), number)]);
+        let github = BTreeMap::from([("2".to_owned(), number)]);
         let factor = BTreeMap::from([(Market::Spot, number)]);
         for own in [
-            OwnPrices { on_demand: kind.clone(), spot: none.clone(), factor: BTreeMap::new() },
-            OwnPrices { on_demand: none.clone(), spot: kind.clone(), factor: BTreeMap::new() },
-            OwnPrices { on_demand: none.clone(), spot: none.clone(), factor },
+            OwnPrices { on_demand: kind.clone(), ..OwnPrices::default() },
+            OwnPrices { spot: kind.clone(), ..OwnPrices::default() },
+            OwnPrices { factor, ..OwnPrices::default() },
+            OwnPrices { github, ..OwnPrices::default() },
         ] {
             assert_eq!(own.check().is_ok(), is_right, "{own:?}");
         }
@@ -338,6 +342,7 @@ fn own_prices_of_one_market_leave_the_other_alone() {
             on_demand: on_demand.map(kind).unwrap_or_default(),
             spot: spot.map(kind).unwrap_or_default(),
             factor: factor.map(|factor| (Market::Spot, factor)).into_iter().collect(),
+            ..OwnPrices::default()
         };
         let mut day = day(&[line(booting(), None, make("m7i.large", Market::Spot))]);
         day.reprice(&own);
@@ -367,6 +372,85 @@ fn minutes_and_failures_are_counted_as_githubs() {
         let sum = &day(&[line]).groups[0].sum;
         assert_eq!((sum.minutes, sum.private_minutes, sum.failed), expected, "{lasted} ms");
     }
+}
+
+#[test]
+fn attempts_are_rows_and_days_keep_them() {
+    let mut fold = Fold::new(Date::of(at(0)), false);
+    for attempt in [1, 1, 2, 3, 9] {
+        let mut one = line(exited(), Some(99), make("m7i.large", Market::Spot));
+        one.job.as_mut().expect("a job").attempt = attempt;
+        fold.add(&one);
+    }
+    fold.add(&line(booting(), None, make("m7i.large", Market::Spot)));
+    let kept = Day::of_parts(fold.day().to_parts()).expect("a day");
+    let costs = Costs::of(&[kept], By::Attempt);
+    let mut rows: Vec<(&str, u64)> =
+        costs.rows.iter().map(|(name, sum)| (name.as_str(), sum.jobs)).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [("1", 2), ("2", 1), ("3 and later", 2)]);
+    assert_eq!((costs.rest.machines, costs.all.machines), (1, 6));
+}
+
+/// What Spot saves is what the same jobs would have cost On-Demand, where nothing interrupts them.
+#[test]
+fn lost_work_reduces_what_spot_saves() {
+    let notice = |conclusion: &str| {
+        let mut one = line(exited(), Some(99), make("m7i.large", Market::Spot));
+        one.machine.as_mut().expect("a machine").cause = Some(EarlyEndCause::SpotNotice);
+        one.job.as_mut().expect("a job").conclusion = Some(conclusion.to_owned());
+        one
+    };
+    let whole = notice("success");
+    let (spot, on_demand) = (whole.parts.at(40_000).sum(), whole.parts.at(100_000).sum());
+    let cost = whole.cost().expect("a price").sum();
+    let own = |price: f64| BTreeMap::from([("m7i.large".into(), price)]);
+    let own = OwnPrices { on_demand: own(0.1), spot: own(0.04), ..OwnPrices::default() };
+    for (conclusion, lost) in [("success", 0), ("failure", 1), ("cancelled", 1)] {
+        let mut day = day(&[whole.clone(), notice(conclusion)]);
+        let sum = &day.groups[0].sum;
+        let expected = (2 * spot, (2 - lost) * on_demand, lost, lost * cost);
+        let interrupted = sum.interrupted;
+        let told = (sum.spot, sum.on_demand, interrupted.machines, interrupted.money);
+        assert_eq!(told, expected, "{conclusion}");
+        day.reprice(&own);
+        let sum = &day.groups[0].sum;
+        let told = (sum.on_demand.div_ceil(10), sum.interrupted.money);
+        let expected = (((2 - lost) * on_demand).div_ceil(10), lost * spot);
+        assert_eq!(told, expected, "{conclusion}, own prices");
+    }
+}
+
+/// Only private repositories, and only machines that measured their CPUs.
+#[test]
+fn githubs_runners_have_the_operators_rates() {
+    let run = |cpus: Option<u16>, minutes: i64, private: bool| {
+        let mut one = line(exited(), Some(99), make("m7i.large", Market::Spot));
+        one.t.completed = one.t.started.map(|started| started + minutes * 60_000 - 1);
+        one.used = cpus.map(|cpus| Used { cpus, ..Used::default() });
+        one.job.as_mut().expect("a job").private = private;
+        one
+    };
+    let runs = [
+        run(Some(2), 10, true),
+        run(Some(4), 3, true),
+        run(Some(2), 5, true),
+        run(Some(8), 7, true),
+        run(None, 40, true),
+        run(Some(2), 100, false),
+    ];
+    let sum = Costs::of(&[day(&runs)], By::Repository).all;
+    assert_eq!((sum.private_minutes, sum.minutes), (65, 165));
+    let rates = |rates: &[(&str, f64)]| OwnPrices {
+        github: rates.iter().map(|(cpus, rate)| ((*cpus).to_owned(), *rate)).collect(),
+        ..OwnPrices::default()
+    };
+    let own = rates(&[("2", 0.006), ("4", 0.012), ("16", 1.0)]);
+    assert_eq!(own.check(), Ok(()));
+    assert_eq!(own.on_github(&sum.cpu_minutes), (15 * 6_000 + 3 * 12_000, 18));
+    let liar = (0..1_000).map(|cpus| run(Some(cpus), 1, true)).collect::<Vec<_>>();
+    assert_eq!(day(&liar).groups[0].sum.cpu_minutes.len(), 16);
+    assert!(rates(&[("two", 0.1)]).check().is_err_and(|why| why.contains("vCPUs")));
 }
 
 #[test]
@@ -475,7 +559,7 @@ proptest! {
         let mut spread = day.clone();
         spread.spread();
         let has_job = lines.iter().any(|line| line.job.is_some());
-        for by in [By::Repository, By::Workflow, By::Job, By::Pool, By::Type, By::Day] {
+        for by in By::VARIANTS.iter().copied() {
             let costs = Costs::of(std::slice::from_ref(&day), by);
             prop_assert_eq!(costs.all.money, money);
             let mut rows = costs.rest.clone();
