@@ -202,11 +202,12 @@ fn received_again(bench: &Bench, row: &Instance, nonce: u64, receives: u32) -> R
 #[test]
 fn one_message_of_a_row_stays_hidden() {
     type Row = (Option<u64>, u64, u32, u32, bool, Option<u64>);
-    let rows: [Row; 6] = [
+    let rows: [Row; 7] = [
         (None, 1, 1, 1, true, Some(1)),
         (Some(1), 1, 1, 1, true, Some(1)),
         (Some(2), 1, 1, 1, false, Some(2)),
-        (Some(2), 1, 1, 89, false, Some(2)),
+        (Some(2), 1, 1, 58, false, Some(2)),
+        (Some(2), 1, 1, 61, true, Some(1)),
         (Some(1), 1, 49, 1, true, Some(1)),
         (Some(1), 1, 50, 1, false, None),
     ];

@@ -78,6 +78,9 @@ pub struct Pass {
     /// Where to start, or to resume after the termination: the row as it is stored, and the
     /// observations so far.
     paused: Option<(Stored<Instance>, Observation)>,
+    /// Whether no message of the row was live when the pass first read it. Its own commits change when
+    /// the row is due.
+    is_unattended: Option<bool>,
     /// What the end of the machine cost, once its record has ended.
     pub(super) lost: Option<(PoolName, Loss)>,
 }
@@ -127,6 +130,7 @@ impl Pass {
             ticket,
             heard: PriorObservations::by_message(message),
             paused: None,
+            is_unattended: None,
             lost: None,
         }
     }
@@ -175,6 +179,8 @@ impl<P: Ports> Reap<'_, P> {
                 Err(error) => return Err(error.into()),
             },
         };
+        let is_unattended =
+            *pass.is_unattended.get_or_insert_with(|| self.is_unattended(&instance, now));
         if instance.state().is_live() && pass.ticket.follows_a_failure(&instance, now) {
             // Proves that the table accepts writes before the pass spends quota on reads.
             instance = self.write_again(&instance).await?;
@@ -219,7 +225,8 @@ impl<P: Ports> Reap<'_, P> {
                     }
                 }
                 Step::Rest(next) => {
-                    let settled = self.settle(&instance, *next, &pass.ticket, now).await?;
+                    let settled =
+                        self.settle(&instance, *next, &pass.ticket, is_unattended, now).await?;
                     return Ok(Progress::Settled(settled));
                 }
                 Step::Done => return Ok(Progress::Settled(Settlement::Ack)),

@@ -17,22 +17,26 @@ const MAX_VISIBILITY: Seconds = Seconds(900);
 pub(crate) const MAX_RECEIVES: u32 = 50;
 
 impl<P: Ports> Reap<'_, P> {
+    /// Returns whether no message of the row is live: it has none, or the one that it had would have
+    /// arrived.
+    pub(super) fn is_unattended(&self, instance: &Instance, now: Time) -> bool {
+        let slack = self.context.settings.timings.sweep_slack_seconds;
+        instance.wake_nonce().is_none() || instance.due_at().is_none_or(|due| due + slack <= now)
+    }
+
     /// Stores the due time in the row, and deletes the message or hides it until then. Only one
-    /// message per row may stay hidden: the one whose nonce is in the row, or any if no other is
-    /// live.
+    /// message per row may stay hidden: the one whose nonce is in the row, or any if no other was
+    /// live when the pass began.
     pub(super) async fn settle(
         &self,
         before: &Stored<Instance>,
         mut next: Instance,
         ticket: &Ticket,
+        is_unattended: bool,
         now: Time,
     ) -> Result<Settlement, PassError> {
         let wait = next.due_at().map_or(MAX_VISIBILITY, |due| wait_until(due, now));
-        let chain_is_dead = before.wake_nonce().is_none()
-            || before
-                .due_at()
-                .is_none_or(|due| due + self.context.settings.timings.sweep_slack_seconds <= now);
-        let mine = before.wake_nonce() == Some(ticket.nonce) || chain_is_dead;
+        let mine = before.wake_nonce() == Some(ticket.nonce) || is_unattended;
         let hides =
             retries_soon(&next) && mine && wait < MAX_VISIBILITY && ticket.receives < MAX_RECEIVES;
         let wake = match (hides, before.wake_nonce() == Some(ticket.nonce)) {
