@@ -38,7 +38,9 @@ PACKAGES_LIMIT = 600
 # Spot interruptions: EC2 announces one this many seconds ahead, and the agent is stopped this many seconds before the end. The
 # agent needs them: it kills a step within 10 seconds, then uploads the log and reports the job. AWS recommends to poll every 5.
 NOTICE, STOP_BEFORE, POLL = 120, 40, 5
-# What happens to a job that was stopped for an interruption.
+# Then the machine waits for its end, so that EC2 reports an interruption as the reason, and not the machine's own shutdown.
+WAITS_FOR_EC2 = 110
+# What happens to a job that was stopped for an interruption, unless the configuration says otherwise.
 RERUN = "It does not run again by itself; re-run it on GitHub."
 # Added to the report of the agent's end: why the supervisor stopped the agent, if EC2 takes the machine.
 STOPPED = {}
@@ -672,6 +674,7 @@ def main():
         config = register()
         if config is None:
             return 0
+        globals()["RERUN"] = config.get("rerun") or RERUN
         exec(config.get("program") or "", globals())
         if network(config):
             fetched = packages("fetch")
@@ -730,8 +733,10 @@ def main():
     tries = 1 if why == "shutdown requested" else 5  # the network may already be down
     if name:
         stay = leave(name, code, tries)
+        if STOPPED and hooks.reached:
+            stay = WAITS_FOR_EC2
         if stay and why is None:
-            say(f"muster: the job failed, and its pool keeps this machine for {stay} seconds")
+            say(f"muster: the machine stays for {stay} seconds")
             try:
                 over.get(timeout=stay)
             except queue.Empty:

@@ -677,7 +677,7 @@ class Surroundings(Case):
 class Lives(Case):
     """A machine's life from its configuration to its end, without systemd."""
 
-    def live(self, config, code=0, user="somebody", started=lambda: os.kill(os.getpid(), signal.SIGUSR1)):
+    def live(self, config, code=0, user="somebody", started=lambda: os.kill(os.getpid(), signal.SIGUSR1), reached=""):
         done = self.machine.concurrent.futures.Future()
         done.set_result(None)
         self.ran, self.rooted = unittest.mock.Mock(), unittest.mock.Mock()
@@ -685,7 +685,7 @@ class Lives(Case):
             self.command(command)
         fakes = {"register": lambda: {"runner_name": "r-1", "encoded_jit_config": "x", **config}, "run": self.ran, "USER": user,
                  "beside": lambda *_: done, "start_agent": lambda *_: started(), "agents_end": lambda: code,
-                 "Machine": unittest.mock.Mock(), "let_jobs_be_root": self.rooted, "write": unittest.mock.Mock()}
+                 "Machine": unittest.mock.Mock(return_value=unittest.mock.Mock(reached=reached)), "let_jobs_be_root": self.rooted, "write": unittest.mock.Mock()}
         with unittest.mock.patch.multiple(self.machine, **fakes):
             return self.machine.main()
 
@@ -717,7 +717,21 @@ class Lives(Case):
             self.assertEqual(self.live({}, code, started=started), exit_code)
             last = [body for _, body in self.api.calls if body["event"] != "runner-started"][-1]
             self.assertEqual((last["event"], last.get("code", code)), (event, code))
-            self.assertEqual("keeps this machine for 1 seconds" in self.said.getvalue()[before:], stays, event)
+            self.assertEqual("the machine stays for 1 seconds" in self.said.getvalue()[before:], stays, event)
+
+    def test_a_machine_whose_job_was_stopped_for_an_interruption_waits_for_its_end_by_ec2(self):
+        self.api.answers["/runner/events"] = [(200, {})]
+        for stopped, reached, stays in ((True, "job-started", True), (True, "", False), (False, "job-started", False)):
+            before = len(self.said.getvalue())
+
+            def started():
+                self.machine.STOPPED.update({"stopped_for": "interruption"} if stopped else {})
+                os.kill(os.getpid(), signal.SIGUSR1)
+            with unittest.mock.patch.object(self.machine, "WAITS_FOR_EC2", 0.1):
+                self.assertEqual(self.live({"rerun": "Yes."}, reached=reached, started=started), 0)
+            self.assertEqual("the machine stays for 0.1 seconds" in self.said.getvalue()[before:], stays, (stopped, reached))
+            self.assertEqual(self.machine.RERUN, "Yes.")
+            self.machine.STOPPED.clear()
 
 
 class Network(Case):
