@@ -38,8 +38,6 @@ PACKAGES_LIMIT = 600
 # Spot interruptions: EC2 announces one this many seconds ahead, and the agent is stopped this many seconds before the end. The
 # agent needs them: it kills a step within 10 seconds, then uploads the log and reports the job. AWS recommends to poll every 5.
 NOTICE, STOP_BEFORE, POLL = 120, 40, 5
-# Then the machine waits for its end, so that EC2 reports an interruption as the reason, and not the machine's own shutdown.
-WAITS_FOR_EC2 = 110
 # What happens to a job that was stopped for an interruption, unless the configuration says otherwise.
 RERUN = "It does not run again by itself; re-run it on GitHub."
 # Added to the report of the agent's end: why the supervisor stopped the agent, if EC2 takes the machine.
@@ -734,7 +732,8 @@ def main():
     if name:
         stay = leave(name, code, tries)
         if STOPPED and hooks.reached:
-            stay = WAITS_FOR_EC2
+            # EC2 then reports an interruption as the reason for its end, and not the machine's own shutdown.
+            stay = int(setting("MUSTER_LAST_WAIT_SECONDS", "110"))
         if stay and why is None:
             say(f"muster: the machine stays for {stay} seconds")
             try:

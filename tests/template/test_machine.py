@@ -727,9 +727,9 @@ class Lives(Case):
             def started():
                 self.machine.STOPPED.update({"stopped_for": "interruption"} if stopped else {})
                 os.kill(os.getpid(), signal.SIGUSR1)
-            with unittest.mock.patch.object(self.machine, "WAITS_FOR_EC2", 0.1):
+            with unittest.mock.patch.dict(os.environ, {"MUSTER_LAST_WAIT_SECONDS": "1"}):
                 self.assertEqual(self.live({"rerun": "Yes."}, reached=reached, started=started), 0)
-            self.assertEqual("the machine stays for 0.1 seconds" in self.said.getvalue()[before:], stays, (stopped, reached))
+            self.assertEqual("the machine stays for 1 seconds" in self.said.getvalue()[before:], stays, (stopped, reached))
             self.assertEqual(self.machine.RERUN, "Yes.")
             self.machine.STOPPED.clear()
 

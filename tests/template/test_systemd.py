@@ -515,6 +515,7 @@ class Spot(Case):
         """Runs these steps as a job. Returns the events, the job's log, the times, and why the machine said that its agent stopped."""
         quoted = " ".join("'" + step.replace("'", "'\\''") + "'" for step in steps)
         files = dict.fromkeys((f"opt/actions-runner/bin/Runner.{name}" for name in ("Listener", "Worker")), STEPS)
+        files["etc/systemd/system/muster.service.d/test.conf"] = "[Service]\nEnvironment=MUSTER_LAST_WAIT_SECONDS=1\n"
         spot = {"after": after, "left": left, "shift": shift}
         events, out, times = self.boot(f"exec /opt/actions-runner/bin/Runner.Listener {quoted}", files=files, spot=spot)
         stopped_for = json.loads(out["calls"].splitlines()[-1])["stopped_for"]

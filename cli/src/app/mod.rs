@@ -138,7 +138,7 @@ impl Owner {
                 ("administration", "write", "registers and removes runners of a repository")
             }
         };
-        [("actions", "read", "reads the status of jobs"), runners]
+        [("actions", "write", "reads the status of jobs, and re-runs interrupted ones"), runners]
     }
 }
 
@@ -237,14 +237,14 @@ mod tests {
             "public": false,
             "hook_attributes": { "url": webhook, "active": true },
             "redirect_url": "http://127.0.0.1:1/created",
-            "default_permissions": { "actions": "read", "organization_self_hosted_runners": "write" },
+            "default_permissions": { "actions": "write", "organization_self_hosted_runners": "write" },
             "default_events": ["workflow_job"],
         });
         assert_eq!(of(&acme()), told);
         let own = of(&Owner::Person);
         assert_eq!(
             own["default_permissions"],
-            json!({ "actions": "read", "administration": "write" })
+            json!({ "actions": "write", "administration": "write" })
         );
         assert_eq!(own["name"], json!(format!("muster-{}", unique(webhook))));
         assert!(

@@ -117,12 +117,13 @@ fn off() -> SwitchedOff {
 type Row = (&'static str, fn(&mut Known));
 
 /// The key of the finding, and what causes it.
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 20] = [
     ("app-installed", |known| known.lacks(AppCheck::Installed, "the App is installed nowhere")),
     ("app-hook-address", |known| {
         known.lacks(AppCheck::HookAddress, "GitHub sends events to https://old.example, not here");
     }),
     ("app-warm-event", |known| known.lacks(AppCheck::WarmEvent, "no push warms pool small")),
+    ("app-reruns", |known| known.lacks(AppCheck::Reruns, "jobs of pool small are not re-run")),
     ("app-unknown", |known| known.app.unknown.push("GitHub gives no answer".to_owned())),
     ("launches-paused", |known| known.overview.switches.launches = Some(off())),
     ("deletes-paused", |known| known.overview.switches.deletes = Some(off())),

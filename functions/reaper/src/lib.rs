@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use muster_control::context::{Context, Ports};
 use muster_control::metrics::Measure;
-use muster_control::ports::{Compute, Directory, ImageStore, PriceList, Receiver};
+use muster_control::ports::{Compute, Directory, ImageStore, PriceList, Receiver, WorkflowRuns};
 use muster_control::reaps::batch::{Batch, ReceivedReap};
 use muster_control::tick::{Tick, TimeLimit};
 use muster_domain::causes::with_causes;
@@ -56,7 +56,9 @@ impl Trigger {
 /// # Errors
 ///
 /// If the event is neither, or the sweep cannot read the set of pools.
-pub async fn handle<P: Ports<Github: Directory, Compute: Compute + PriceList + ImageStore>>(
+pub async fn handle<
+    P: Ports<Github: Directory + WorkflowRuns, Compute: Compute + PriceList + ImageStore>,
+>(
     context: Context<'_, P>,
     receiver: &impl Receiver,
     event: Value,
@@ -81,7 +83,9 @@ impl TimeLimit for Timers {
     }
 }
 
-async fn tick<P: Ports<Github: Directory, Compute: Compute + PriceList + ImageStore>>(
+async fn tick<
+    P: Ports<Github: Directory + WorkflowRuns, Compute: Compute + PriceList + ImageStore>,
+>(
     context: Context<'_, P>,
     receiver: &impl Receiver,
     deadline: Time,

@@ -89,6 +89,10 @@ fn if_readable<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Used>, D::Er
     Ok(serde_json::from_value(Value::deserialize(from)?).ok())
 }
 
+/// Printed to the log of a job that the machine stops because of an interruption. Without it, machine.py
+/// prints that the job is not re-run.
+const RERUN: &str = "Muster re-runs it when this workflow run has ended, unless it deploys or other jobs failed by themselves.";
+
 /// A request for a configuration.
 #[derive(Default, Deserialize)]
 struct Register {
@@ -344,6 +348,7 @@ fn configuration(config: &Configuration) -> Value {
         "boot_hook": config.boot_hook,
         "sudo": config.sudo,
         "agent": config.agent.as_ref().map(agent),
+        "rerun": config.reruns.then_some(RERUN),
     })
 }
 

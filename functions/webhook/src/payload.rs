@@ -3,6 +3,7 @@
 //! Source: docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job. Fields are
 //! optional if GitHub omits them or writes null.
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId, JobKey, RunnerId};
@@ -32,6 +33,8 @@ struct Payload {
     workflow_job: WorkflowJob,
     repository: PayloadRepository,
     installation: Option<PayloadInstallation>,
+    #[serde(default)]
+    deployment: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -158,6 +161,7 @@ pub fn read_workflow_job(app: AppName, body: &[u8]) -> Result<DeliveryAction, se
         name: cut(&job.name.unwrap_or_default()).into(),
         workflow: kept(job.workflow_name).map(Into::into),
         branch: kept(job.head_branch).map(Into::into),
+        deploys: payload.deployment.is_some(),
         labels: Labels::new(&job.labels),
         // GitHub sends 0, with an empty name, at the end of a job that no runner took.
         runner_id: job.runner_id.filter(|id| *id != 0 && runner.is_some()).map(RunnerId),

@@ -94,6 +94,7 @@ fn every_field_of_the_samples_arrives() {
             name: text(&job["name"]).expect("a name").into(),
             workflow: text(&job["workflow_name"]).map(Into::into),
             branch: text(&job["head_branch"]).map(Into::into),
+            deploys: !payload["deployment"].is_null(),
             labels: Labels::new(["linux", "self-hosted", "x64"]),
             runner: text(&job["runner_name"]),
             runner_id: job["runner_id"].as_u64().map(RunnerId),

@@ -18,6 +18,7 @@ pub mod notifier;
 pub mod pools;
 pub mod ports;
 pub mod reaps;
+pub mod reruns;
 pub mod runner_api;
 pub mod settings_cache;
 pub mod sums;

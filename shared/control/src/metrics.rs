@@ -126,6 +126,8 @@ pub enum Metric {
     MachinesUnpriced,
     /// Jobs that the end of their machine cut short.
     JobsInterrupted,
+    /// Jobs that Muster re-ran because EC2 took their machine.
+    JobsRerun,
     /// Machines that were launched for a job and never ran one.
     MachinesInVain,
     /// Builds of machine images that failed in a row, for the family with the most.
@@ -184,9 +186,10 @@ impl Metric {
     #[must_use]
     pub const fn dimensions(self) -> &'static [Dimensions] {
         match self {
-            Self::JobWaitSeconds | Self::JobsInterrupted | Self::MachinesInVain => {
-                &[Dimensions::Stack, Dimensions::Pool]
-            }
+            Self::JobWaitSeconds
+            | Self::JobsInterrupted
+            | Self::JobsRerun
+            | Self::MachinesInVain => &[Dimensions::Stack, Dimensions::Pool],
             Self::MachineStartSeconds
             | Self::MachinesLive
             | Self::MachinesBusy
@@ -235,6 +238,7 @@ impl Metric {
             | Self::MachinesBusy
             | Self::MachinesUnpriced
             | Self::JobsInterrupted
+            | Self::JobsRerun
             | Self::GitHubCallsLeft => false,
         }
     }

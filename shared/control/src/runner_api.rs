@@ -14,8 +14,8 @@ use muster_domain::instance::{
     AfterEnd, Ages, Baked, BootMethod, Exit, Instance, ReportError, RunnerState, Start,
 };
 use muster_domain::launch::record::Cooldowns;
-use muster_domain::pool::Pool;
 use muster_domain::pool::proxy::Proxy;
+use muster_domain::pool::{Pool, RerunPolicy};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
@@ -47,6 +47,8 @@ pub struct Configuration {
     pub agent: Option<AgentOffer>,
     /// The pool's proxy.
     pub proxy: Option<Proxy>,
+    /// Whether a job that EC2 interrupts is re-run.
+    pub reruns: bool,
 }
 
 /// What a builder of a machine image does instead of running jobs. It contains no credential: a builder never gets a
@@ -215,6 +217,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> RunnerApi<'_, W> {
             sudo: pool.sudo,
             agent: offer.map(|offer| agents::from_mirror(offer, pool)),
             proxy: pool.proxy.clone(),
+            reruns: pool.reruns() != RerunPolicy::Off,
         })))
     }
 

@@ -1,4 +1,4 @@
-//! The minute's tick: the sweep, and the tasks that follow it side by side: lost jobs, the orphan ledger, the App,
+//! The minute's tick: the sweep, and the tasks that follow it side by side: lost jobs, interrupted jobs, the orphan ledger, the App,
 //! images, prices, daily roll-ups and notices. Each task has the same time limit, and a task that fails or takes too long does
 //! not keep the others from running.
 
@@ -21,9 +21,10 @@ use crate::jobs::recover::{Recover, RecoveryReport};
 use crate::launches::pass::last_call;
 use crate::metrics::Measure;
 use crate::notifier::Notifier;
-use crate::ports::{Compute, Directory, ImageStore, PriceList, Receiver};
+use crate::ports::{Compute, Directory, ImageStore, PriceList, Receiver, WorkflowRuns};
 use crate::reaps::orphans::{Ledger, LedgerReport};
 use crate::reaps::sweep::{Sweep, SweepReport};
+use crate::reruns::{RerunReport, Reruns};
 use crate::sums::{PriceWatch, RollUp};
 
 /// Time reserved for the response and the metrics, however slow GitHub and EC2 are.
@@ -62,6 +63,8 @@ pub struct TickReport {
     pub ledger: LedgerReport,
     /// Of the images.
     pub images: ImagesReport,
+    /// Of the interrupted jobs.
+    pub reruns: RerunReport,
     /// Problems of the other tasks; no alarm covers them.
     pub problems: Vec<String>,
 }
@@ -70,9 +73,10 @@ impl TickReport {
     /// Returns the answer to the invocation.
     #[must_use]
     pub fn response(&self) -> Value {
-        let Self { sweep, recovery, ledger, images, problems } = self;
+        let Self { sweep, recovery, ledger, images, reruns, problems } = self;
         let (swept, recovered, ended) = (&sweep.problems, &recovery.problems, &ledger.problems);
-        let problems = [swept.as_slice(), recovered, ended, &images.problems, problems].concat();
+        let (built, rerun) = (&images.problems, &reruns.problems);
+        let problems = [swept.as_slice(), recovered, ended, built, rerun, problems].concat();
         json!({ "sent": sweep.sent, "woken": sweep.woken, "orphans": sweep.orphans,
             "redelivered": recovery.redelivered, "asked": recovery.asked, "problems": problems })
     }
@@ -80,13 +84,14 @@ impl TickReport {
     /// Returns the metrics.
     #[must_use]
     pub fn measures(&self, settings: &Settings) -> Vec<Measure> {
-        [self.sweep.measures(settings), self.recovery.measures(), self.images.measures()].concat()
+        let (swept, recovered) = (self.sweep.measures(settings), self.recovery.measures());
+        [swept, recovered, self.images.measures(), self.reruns.measures(settings)].concat()
     }
 }
 
 impl<P, R, L, C> Tick<'_, P, R, L, C>
 where
-    P: Ports<Github: Directory, Compute: Compute + PriceList + ImageStore>,
+    P: Ports<Github: Directory + WorkflowRuns, Compute: Compute + PriceList + ImageStore>,
     R: Receiver,
     L: TimeLimit,
     C: Fn() -> Time,
@@ -99,6 +104,7 @@ where
         let mut sweep = Sweep { context }.sweep(begun).await;
         let silent = std::mem::take(&mut sweep.silent);
         let orphans = std::mem::take(&mut sweep.ledger);
+        let due = std::mem::take(&mut sweep.reruns);
         let kinds = std::mem::take(&mut sweep.kinds);
         tracing::info!(
             report = ?sweep,
@@ -111,10 +117,15 @@ where
         // What it has counted is kept when it is stopped.
         let recovery = RefCell::new(RecoveryReport::default());
         let recover = Recover { context, clock, until, report: &recovery };
+        let reruns = RefCell::new(RerunReport::default());
+        let rerun = Reruns { context, clock, until, report: &reruns };
         let (ledger, owner) = (Ledger { context }, AppOwner { context });
         // Side by side, so that no task waits for a different task's service.
         let images = ImageBuilds { context };
-        let built = limit.within(left, images.run(clock()));
+        let built = join(
+            limit.within(left, images.run(clock())),
+            limit.within(left, rerun.run(&due, &sweep.troubles)),
+        );
         let others = join5(
             limit.within(left, recover.run(&silent, &sweep.troubles)),
             limit.within(left, ledger.work(orphans, until, clock)),
@@ -122,7 +133,8 @@ where
             self.sums(&kinds, left),
             limit.within(left, self.notify()),
         );
-        let (built, (recovered, ended, owned, mut problems, unsent)) = join(built, others).await;
+        let ((built, rerun), (recovered, ended, owned, mut problems, unsent)) =
+            join(built, others).await;
         // If GitHub is too slow, the next sweep tries again.
         if let Some(Err(error)) = owned {
             tracing::error!(error = with_causes(&error), "failed to record the App's owner");
@@ -131,6 +143,10 @@ where
         let mut recovery = recovery.into_inner();
         if recovered.is_none() {
             recovery.problems.push("GitHub takes too long; the next sweep continues".to_owned());
+        }
+        let mut reruns = reruns.into_inner();
+        if rerun.is_none() {
+            reruns.problems.push("GitHub takes too long to re-run interrupted jobs".to_owned());
         }
         let late = "EC2 takes too long; the next sweep continues with the orphans";
         let late = || LedgerReport { problems: vec![late.to_owned()], ..LedgerReport::default() };
@@ -151,7 +167,7 @@ where
                 "queried GitHub for lost jobs and processed the orphan ledger"
             );
         }
-        TickReport { sweep, recovery, ledger, images, problems }
+        TickReport { sweep, recovery, ledger, images, reruns, problems }
     }
 
     /// Updates prices and rolls up days of usage. Returns the problems.

@@ -4,9 +4,10 @@ use muster_domain::causes::with_causes;
 use muster_domain::claim;
 use muster_domain::instance::{Instance, State};
 use muster_domain::job::{FailedMachine, Job, PassedOver};
+use muster_domain::rerun::{Interruption, Rerun, RunOf};
 use muster_domain::stored::{Change, Stored, Version};
 use muster_domain::time::Time;
-use muster_domain::usage::Line;
+use muster_domain::usage::{self, Line, Loss};
 
 use crate::ports::{CommitError, QueueError, ReadError, Table, Write};
 
@@ -225,9 +226,48 @@ pub(crate) async fn for_instance<T: Table>(
             Some(key) => readable(table.job(key).await)?,
             None => None,
         };
-        writes.extend(Line::of_machine(next, ran.as_deref()).map(Write::from));
+        let ran = ran.as_deref();
+        writes.extend(Line::of_machine(next, ran).map(Write::from));
+        if usage::loss(next) == Some(Loss::Job) {
+            writes.extend(interruption(table, next, ran, now).await?);
+        }
     }
     Ok(writes)
+}
+
+/// Returns the usage record of an ended instance, and the write of the workflow run of its job, if the
+/// end of its machine cut that short.
+pub(crate) async fn of_cut_job<T: Table>(
+    table: &T,
+    ended: &Instance,
+    now: Time,
+) -> Result<Vec<Write>, PassError> {
+    let ran = match ended.runner.ran {
+        Some(key) => readable(table.job(key).await)?,
+        None => None,
+    };
+    if usage::loss(ended) != Some(Loss::Job) {
+        return Ok(Vec::new());
+    }
+    let line = Line::of_machine(ended, ran.as_deref()).map(Write::from);
+    let rerun = interruption(table, ended, ran.as_deref(), now).await?;
+    Ok(line.into_iter().chain(rerun).collect())
+}
+
+/// Returns the write of the workflow run whose job was interrupted by the end of this instance's
+/// machine. None if EC2 did not interrupt it, or the run has it on record.
+pub(crate) async fn interruption<T: Table>(
+    table: &T,
+    ended: &Instance,
+    job: Option<&Job>,
+    now: Time,
+) -> Result<Option<Write>, PassError> {
+    let (Some(one), Some(of)) = (Interruption::of(ended, job), RunOf::of(ended, job)) else {
+        return Ok(None);
+    };
+    let before = Before::of(table.rerun(of.key()).await)?;
+    let next = Rerun::with(before.record(), &of, &ended.pool, one, now);
+    Ok(next.map(|next| before.change(next, now).into()))
 }
 
 /// Returns the job that the instance claimed, as demand again, if it still waits.

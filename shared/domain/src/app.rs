@@ -9,8 +9,8 @@ mod making;
 use std::collections::BTreeMap;
 
 use crate::ids::EntityKind;
-use crate::pool::Pool;
 use crate::pool::warm::WarmEvent;
+use crate::pool::{Pool, RerunPolicy};
 
 pub use self::check::{AppCheck, Lack};
 pub use self::findings::{
@@ -86,7 +86,22 @@ impl AppSettings {
         };
         let lacking = rows.into_iter().filter(|(lacks, _)| *lacks);
         let lacking = lacking.map(|(_, sentence)| check(sentence).lacks(sentence));
-        lacking.chain(self.lacks_to_warm(pools)).collect()
+        let reruns = self.lacks_to_rerun(pools);
+        lacking.chain(self.lacks_to_warm(pools)).chain(reruns).collect()
+    }
+
+    /// Returns the permission to re-run jobs, if a pool re-runs interrupted ones.
+    fn lacks_to_rerun(&self, pools: &[Pool]) -> Option<Lack> {
+        let reads = self.permissions.contains_key(ACTIONS) && !self.may_write(ACTIONS);
+        let reruns = |pool: &&Pool| pool.reruns() != RerunPolicy::Off && !pool.is_removed();
+        let pool = pools.iter().find(reruns).filter(|_| reads)?;
+        Some(AppCheck::Reruns.lacks(format!(
+            "interrupted jobs of pool {} are not re-run, because the App can only read Actions: in the \
+             App's settings choose Permissions & events, and set the repository permission \"Actions\" \
+             to read and write; each account then accepts it. With rerun_on_interruption: false in the \
+             pool, it is not needed",
+            pool.name
+        )))
     }
 
     /// Returns the events of the pools' `warm_on` that GitHub does not send, each with the boxes to
@@ -139,6 +154,7 @@ const fn permission_of(event: WarmEvent) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::MarketPolicy;
     use crate::pool::warm::WarmRule;
     use crate::testkit::pool;
 
@@ -194,6 +210,22 @@ mod tests {
         assert_eq!(told(&[JOBS, "push"], &[warmed(&[Push])]), []);
         let removed = Pool { removed_at: Some(crate::testkit::at(0)), ..warmed(&[Push]) };
         assert_eq!(told(&[JOBS], &[removed]), []);
+    }
+
+    #[test]
+    fn the_permission_to_re_run_is_needed_where_a_pool_re_runs() {
+        let of = |market, policy| Pool { market, rerun_on_interruption: policy, ..of(None) };
+        let told = |level, pool: Pool| {
+            let rights = [(ACTIONS, level), (RUNNERS_OF_ORGANIZATIONS, "write")];
+            let lacks = app(&[JOBS], &rights).lacks(&[pool]);
+            lacks.into_iter().map(|lack| lack.check).collect::<Vec<_>>()
+        };
+        let (spot, demand) = (MarketPolicy::Spot, MarketPolicy::OnDemand);
+        assert_eq!(told("read", of(spot, None)), [AppCheck::Reruns]);
+        assert_eq!(told("read", of(demand, Some(RerunPolicy::All))), [AppCheck::Reruns]);
+        assert_eq!(told("read", of(spot, Some(RerunPolicy::Off))), []);
+        assert_eq!(told("read", of(demand, None)), []);
+        assert_eq!(told("write", of(spot, None)), []);
     }
 
     #[test]

@@ -24,6 +24,10 @@ pub enum AuditKind {
     JobRefused,
     /// A machine without a record was terminated.
     OrphanTerminated,
+    /// Muster re-ran interrupted jobs of a workflow run.
+    JobsRerun,
+    /// Muster did not re-run the interrupted jobs of a workflow run.
+    JobsNotRerun,
     /// An operator paused or resumed something.
     Switched,
     /// A pool file was applied.
@@ -44,7 +48,7 @@ pub struct Audit {
     pub at: Time,
     /// What happened.
     pub kind: AuditKind,
-    /// The instance, the machine if there is no instance, the switches, the pools, the App, or the images.
+    /// The instance, the machine if there is no instance, the workflow run, the switches, the pools, the App, or the images.
     pub subject: String,
     /// The operator, as the caller reported, or `muster` itself.
     pub by: String,

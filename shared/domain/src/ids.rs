@@ -398,6 +398,22 @@ impl From<JobKey> for String {
     }
 }
 
+/// The key of a workflow run: the App and GitHub's ID of the run. Written as that ID, after the App's
+/// name if that is not the main App.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunKey {
+    /// The App that reported the run.
+    pub app: AppName,
+    /// GitHub's ID of the run.
+    pub run: u64,
+}
+
+impl fmt::Display for RunKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.app.qualify(&self.run.to_string()))
+    }
+}
+
 /// Returns the name of a runner registration, `<instance>-<n>`, where n counts the requested
 /// configurations.
 #[must_use]

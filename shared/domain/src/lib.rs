@@ -35,6 +35,7 @@ pub mod pool_file;
 pub mod pool_set;
 pub mod provider;
 pub mod redelivery;
+pub mod rerun;
 pub mod stored;
 pub mod switches;
 #[cfg(test)]

@@ -30,6 +30,44 @@ impl<T> Look<T> {
     }
 }
 
+/// A workflow run at GitHub.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunSeen {
+    /// Whether the run has ended, even if GitHub shows a different status for its jobs.
+    pub is_over: bool,
+    /// Its conclusion.
+    pub conclusion: Option<String>,
+    /// Its last attempt.
+    pub attempt: u32,
+    /// Whether an App started that attempt.
+    pub is_by_app: bool,
+    /// When its first attempt was created.
+    pub created_at: Option<Time>,
+    /// Where it comes from, if GitHub shows that.
+    pub origin: Option<RunOrigin>,
+}
+
+/// What the runs of one workflow that replace each other have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOrigin {
+    /// The ID of the workflow.
+    pub workflow: u64,
+    /// The event, for example `push`.
+    pub event: String,
+    /// The branch.
+    pub branch: Option<String>,
+    /// The repository of the branch, `owner/repo`: that of a fork for some pull requests.
+    pub head_repository: Option<String>,
+}
+
+impl RunOrigin {
+    /// Returns whether it is a pull request, whose newer runs replace the older ones.
+    #[must_use]
+    pub fn is_pull_request(&self) -> bool {
+        self.event.starts_with("pull_request")
+    }
+}
+
 /// The state of a machine at EC2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Machine {

@@ -257,6 +257,7 @@ pub(crate) fn job(n: u32) -> Job {
         name: "build".into(),
         workflow: Some("CI".into()),
         branch: Some("main".into()),
+        deploys: false,
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,
         runner_id: None,

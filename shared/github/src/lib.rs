@@ -22,6 +22,7 @@ mod directory;
 mod identity;
 pub mod jwt;
 mod queued;
+mod reruns;
 mod route;
 mod setup;
 mod token;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use muster_control::ports::{
-    Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen,
+    Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar, RepositoryPage,
 };
 use muster_domain::agent::{AgentDownload, AgentVersion};
 use muster_domain::app::{KeyProblem, secret_name};
@@ -40,7 +41,7 @@ use muster_domain::causes::Cause;
 use muster_domain::ids::{AppName, Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::job::JobStatus;
-use muster_domain::observation::{Deregistration, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunSeen, RunnerSeen};
 use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::DeliveryPage;
 use muster_domain::time::Time;
@@ -51,6 +52,7 @@ use crate::answer::ApiResponse;
 use crate::client::{ApiRequest, Client};
 pub use crate::connections::{CaSource, CaText};
 pub use crate::identity::AppIdentity;
+use crate::reruns::RunResponse;
 pub use crate::setup::AppStore;
 use crate::token::Token;
 
@@ -274,14 +276,6 @@ impl JobResponse {
     }
 }
 
-/// The used fields of a run.
-#[derive(Deserialize)]
-struct RunResponse {
-    status: String,
-    #[serde(default)]
-    conclusion: Option<String>,
-}
-
 impl<K: AppKey> Github for App<K> {
     async fn configure(
         &self,
@@ -411,10 +405,7 @@ impl<K: AppKey> Github for App<K> {
         let call = ApiRequest { operation: "get-run", method: Method::GET, path, body: None };
         let answer = self.call(registrar, &call).await?;
         match answer.status {
-            StatusCode::OK => {
-                let RunResponse { status, conclusion } = answer.read()?;
-                Ok(Some(RunSeen { is_over: status == "completed", conclusion }))
-            }
+            StatusCode::OK => Ok(Some(answer.read::<RunResponse>()?.seen())),
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(answer.trouble()),
         }

@@ -2,6 +2,7 @@
 
 use muster_domain::agent::AgentVersion;
 use muster_domain::ids::{Entity, EntityKind};
+use muster_domain::observation::RunOrigin;
 
 /// Returns the path of an entity's runners.
 pub(crate) fn runners(entity: &Entity) -> String {
@@ -38,6 +39,18 @@ pub(crate) fn job(repository: &str, job: u64) -> Option<String> {
 /// Returns the path of a workflow run. `None` as for [`job`].
 pub(crate) fn run(repository: &str, run: u64) -> Option<String> {
     repository_root(repository).map(|root| format!("{root}/actions/runs/{run}"))
+}
+
+/// Returns the path of the latest runs of an origin. `None` as for [`job`].
+pub(crate) fn runs_like(repository: &str, origin: &RunOrigin, size: usize) -> Option<String> {
+    let root = repository_root(repository)?;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("event", &origin.event);
+    if let Some(branch) = &origin.branch {
+        query.append_pair("branch", branch);
+    }
+    let (workflow, query) = (origin.workflow, query.finish());
+    Some(format!("{root}/actions/workflows/{workflow}/runs?{query}&per_page={size}"))
 }
 
 /// Returns the path of a repository's runs in this state.

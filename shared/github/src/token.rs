@@ -140,6 +140,25 @@ impl<K: AppKey> App<K> {
         self.token_for(repository, installation, TokenPermissions::Jobs).await
     }
 
+    /// Returns a token that can re-run jobs of one repository. Such a token could also cancel runs and
+    /// delete logs, so it is fetched for each call and never cached.
+    pub(crate) async fn token_to_rerun(
+        &self,
+        repository: &Entity,
+        installation: Option<InstallationId>,
+    ) -> Result<Token, ProviderError> {
+        let known = self.tokens.found(repository).or(installation);
+        let installation = match known {
+            Some(installation) => installation,
+            None => self.look_up(repository).await?,
+        };
+        let (_, name) = repository.as_str().split_once('/').unwrap_or_default();
+        let (app, rights) = (repository.app(), TokenPermissions::Jobs);
+        let scope = TokenScope { app, installation, rights };
+        let body = json!({ "repositories": [name], "permissions": { "actions": "write" } });
+        Ok(self.fetch_with(scope, 0, Some(body)).await?)
+    }
+
     async fn token_for(
         &self,
         entity: &Entity,
@@ -224,11 +243,20 @@ impl<K: AppKey> App<K> {
     /// Fetches a token with at most two attempts: GitHub has been observed to answer 404 for a JWT
     /// that a different function had just used, and a 401 means that the key was changed.
     async fn fetch(&self, scope: TokenScope, serial: u64) -> Result<Token, TokenError> {
+        self.fetch_with(scope, serial, permissions(scope.rights)).await
+    }
+
+    async fn fetch_with(
+        &self,
+        scope: TokenScope,
+        serial: u64,
+        body: Option<serde_json::Value>,
+    ) -> Result<Token, TokenError> {
         let call = ApiRequest {
             operation: "create-installation-token",
             method: Method::POST,
             path: format!("/app/installations/{}/access_tokens", scope.installation.0),
-            body: permissions(scope.rights),
+            body,
         };
         let (mut identity, mut answer) =
             self.as_app(scope.app, &call, false).await.map_err(TokenError::ProviderError)?;

@@ -3,10 +3,10 @@
 mod support;
 
 use axum::http::Method;
-use muster_control::ports::{Github, JitError, RunSeen};
+use muster_control::ports::{Github, JitError};
 use muster_domain::ids::RunnerId;
 use muster_domain::job::JobStatus;
-use muster_domain::observation::{Deregistration, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunSeen, RunnerSeen};
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::time::{Seconds, Time};
 use serde_json::json;
@@ -210,7 +210,8 @@ async fn a_run_is_over_when_github_calls_it_completed() {
         reply(200, json!({"id": 3, "status": status, "conclusion": conclusion, "jobs_url": 7}))
     };
     let seen = |is_over, conclusion: Option<&str>| {
-        Some(RunSeen { is_over, conclusion: conclusion.map(str::to_owned) })
+        let conclusion = conclusion.map(str::to_owned);
+        Some(RunSeen { is_over, conclusion, attempt: 1, ..RunSeen::default() })
     };
     for (answer, expected) in [
         (shown("completed", Some("startup_failure")), seen(true, Some("startup_failure"))),

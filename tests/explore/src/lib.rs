@@ -6,6 +6,7 @@
 pub mod act;
 pub mod key;
 pub mod passes;
+pub mod rerun;
 pub mod search;
 pub mod stop;
 

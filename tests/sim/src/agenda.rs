@@ -84,6 +84,8 @@ pub enum Event {
     Dispatch,
     /// GitHub gives up on a runner that fell silent in this job.
     LostRunner(u32),
+    /// A peer asks for a re-run of this run again.
+    RerunComesAgain(u64),
     /// GitHub notices that the process of an idle runner is gone.
     Noticed(u64),
     /// A runner has not taken the job that it was given.

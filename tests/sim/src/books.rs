@@ -48,6 +48,7 @@ impl World {
         self.tables.live.len() == kept
             && self.ec2.live() == kept
             && self.tables.orphans.values().all(|orphan| orphan.launch.is_none())
+            && self.tables.index.reruns.is_empty()
             && self.tables.index.is_at_rest(kept, |job| self.is_served(job))
     }
 
@@ -97,6 +98,7 @@ impl World {
         self.close_the_images();
         self.close_the_usage();
         self.close_the_audit();
+        self.close_the_reruns();
     }
 
     fn close_githubs_book(&mut self) {

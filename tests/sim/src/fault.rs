@@ -247,6 +247,8 @@ faults! {
     DeregisterAnswerLost = "deregister_answer_lost",
     /// An image is deregistered without its snapshots, and the answer says so.
     SnapshotStays = "snapshot_stays",
+    /// Jobs were re-run, and the answer was lost.
+    RerunAnswerLost = "rerun_answer_lost",
 }
 
 const KINDS: usize = Fault::ALL.len();

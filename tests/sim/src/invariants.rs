@@ -307,7 +307,10 @@ impl World {
                     self.check_claims_of(next);
                 }
                 Write::Job(next) => self.check_claim(next.key()),
-                Write::Launch(next) => self.check_settled(next),
+                Write::Launch(next) => {
+                    self.check_settled(next);
+                    self.check_market(next, writes);
+                }
                 Write::Orphan(next) if next.replaces().is_none() => self.check_stray(next),
                 Write::Switches(_) => self.checker.switched_at = Some(self.now),
                 Write::CapacityDown(pool) | Write::CapacityUp { pool, .. } => {

@@ -29,6 +29,7 @@ pub mod naive;
 mod names;
 pub mod queue;
 pub mod replay;
+mod reruns;
 pub mod rng;
 pub mod run;
 pub mod scenario;

@@ -16,7 +16,6 @@ use crate::agenda::{Event, HOUR, MINUTE, Millis, SECOND};
 use crate::ec2::{End, ImageAgent};
 use crate::executor::{Pause, Sim};
 use crate::fault::Fault;
-use crate::github::run_of;
 use crate::invocations::{ApiCall, Ask, Call, Reply};
 use crate::world::{Task, World};
 
@@ -39,6 +38,9 @@ const POLL: Millis = 5 * SECOND;
 const STOP_BEFORE: Millis = 40 * SECOND;
 /// From then on until GitHub knows: the agent ends the job's step first.
 const STOP_TAKES: Millis = 5 * SECOND;
+/// How long the machine of a stopped job waits for its end by EC2, which then says why it ended
+/// (`main` in `infra/machine/machine.py`).
+const WAITS_FOR_EC2: Millis = 110 * SECOND;
 /// How long a builder waits for its end, at most: its lifetime.
 const BUILDER_WAITS: Millis = 6 * HOUR;
 /// How often `infra/machine/machine.py` sends each other report.
@@ -197,6 +199,9 @@ impl Script {
             self.pause(2 * SECOND).await;
         }
         self.leave(&name, refused.unwrap_or(0), stopped).await;
+        if stopped.is_some() && self.sim.world.borrow().ec2.at(self.machine).has_worked {
+            self.pause(WAITS_FOR_EC2).await;
+        }
     }
 
     /// What it says of its image's agent.
@@ -347,6 +352,7 @@ impl Script {
         let id = world.ec2.at(self.machine).id.clone();
         world.narrate(|| format!("the agent of {id} is stopped: EC2 takes the machine"));
         world.tally.lost_to_cloud += 1;
+        world.github.job_mut(job).interrupted = Some(self.machine);
         world.agent_done(runner, job, "failure");
         world.note_done(self.machine);
         Some(StopCause::Interruption)
@@ -369,7 +375,7 @@ impl Script {
             StartReport {
                 repository: AppName::unqualified(&said.repository).to_owned(),
                 private: Some(said.private),
-                run: run_of(job),
+                run: world.github.run_of(job),
                 name: said.name.to_string(),
             }
         };

@@ -144,7 +144,7 @@ pub(crate) fn right_app() -> AppFacts {
 /// The same of another owner.
 pub(crate) fn app_of(owner: &str) -> AppFacts {
     let permissions = [
-        ("actions", "read"),
+        ("actions", "write"),
         ("administration", "write"),
         ("organization_self_hosted_runners", "write"),
     ];

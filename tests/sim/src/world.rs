@@ -426,6 +426,7 @@ impl World {
             Event::Reject(job) => self.reject_job(job),
             Event::Dispatch => self.dispatch(),
             Event::LostRunner(job) => self.lost_runner(job),
+            Event::RerunComesAgain(run) => self.rerun_comes_again(run),
             Event::Noticed(runner) => self.github.truth.notice_end(runner),
             Event::OfferLapses(runner) => self.offer_lapses(runner),
             // The gateway answers with an error, and GitHub notes a failed delivery.
@@ -486,7 +487,7 @@ impl World {
     /// The first broken invariant ends the run.
     pub fn broken(&mut self, rule: &'static str, what: impl FnOnce() -> String) {
         // How things are done is ours; a peer is held to what comes of it.
-        let counts = self.naive.is_none() || matches!(rule, "I1" | "I2");
+        let counts = self.naive.is_none() || matches!(rule, "I1" | "I2") || rule.starts_with('R');
         if self.violation.is_none() && counts {
             let violation = Violation { rule, what: what(), at: self.now };
             self.say(|| format!("VIOLATION {}: {}", violation.rule, violation.what));

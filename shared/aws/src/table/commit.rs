@@ -160,6 +160,7 @@ pub(crate) fn actions(writes: &[Write], timings: &Timings) -> Result<Vec<Action>
                 });
             }
             Write::Orphan(change) => actions.push(put(change, timings)?),
+            Write::Rerun(change) => actions.push(put(&**change, timings)?),
             Write::Switches(change) => actions.push(put(change, timings)?),
             Write::Cooldowns(change) => actions.push(put(change, timings)?),
             Write::Images(change) => actions.push(put(change, timings)?),

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use muster_domain::hash::fnv1a;
-use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunKey};
 use muster_domain::pool::limits::Scope;
 use muster_domain::time::Time;
 use muster_domain::usage::Date;
@@ -80,6 +80,9 @@ pub(crate) const POOLS_GENERATION: &str = "pools-generation";
 
 pub(crate) const ORPHANS: &str = "orphan";
 
+/// The partition of open records of interrupted jobs in the `kind` index.
+pub(crate) const RERUNS: &str = "rerun";
+
 /// A table. Each has a different name for its key attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TableKind {
@@ -130,6 +133,11 @@ pub(crate) fn pools_version(version: u64) -> String {
 
 pub(crate) fn orphan(machine: &MachineId) -> String {
     format!("orphan#{machine}")
+}
+
+/// Returns the key of a workflow run with interrupted jobs.
+pub(crate) fn rerun(run: RunKey) -> String {
+    format!("rerun#{run}")
 }
 
 pub(crate) fn cursor(name: &str) -> String {

@@ -5,11 +5,12 @@ use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::SCHEMA;
 use muster_domain::audit::Audit;
 use muster_domain::causes::Cause;
-use muster_domain::ids::{AppName, MachineId};
+use muster_domain::ids::{AppName, MachineId, RunKey};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::redelivery::Redeliveries;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -27,6 +28,14 @@ impl Operations for DynamoTable {
 
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError> {
         self.reader().record(keys::orphan(machine)).await
+    }
+
+    async fn rerun(&self, run: RunKey) -> Result<Option<Stored<Rerun>>, ReadError> {
+        self.reader().record(keys::rerun(run)).await
+    }
+
+    async fn open_reruns(&self, limit: u32) -> Result<Vec<Stored<Rerun>>, ReadError> {
+        self.listed(kind(keys::RERUNS.to_owned()), Some(limit)).await
     }
 
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {

@@ -18,8 +18,10 @@ use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::redelivery::Redeliveries;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::{Stored, Version};
 use muster_domain::switches::Switches;
+use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
 use muster_domain::usage::{DAY_KEPT, Date, Line, PartOfDay, Prices};
 use serde::de::DeserializeOwned;
@@ -270,6 +272,26 @@ impl TableRecord for Orphan {
             (keys::KIND, s(keys::ORPHANS)),
             (keys::SORT, s(format!("{}#{}", self.since, self.machine))),
         ]
+    }
+}
+
+/// How long a record of interrupted jobs is kept: GitHub re-runs a run for 30 days.
+const RERUN_TTL: Seconds = Seconds(31 * 24 * 3600);
+
+impl TableRecord for Rerun {
+    const PLACE: TableKind = TableKind::Control;
+
+    fn key(&self) -> String {
+        keys::rerun(self.key())
+    }
+
+    fn marks(&self, _: &Timings) -> Marks {
+        match self.due() {
+            Some(due) => {
+                vec![(keys::KIND, s(keys::RERUNS)), (keys::SORT, s(format!("{due}#{}", self.run)))]
+            }
+            None => vec![(keys::EXPIRES_AT, n((self.opened_at + RERUN_TTL).as_secs()))],
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::launches::conditions;
 use crate::ports::{
     Directory, Instances as _, Jobs as _, LaunchConditions, Launches as _, Operations as _,
 };
+use crate::writes::readable;
 
 /// Maximum number of a pool's jobs that are read as its demand, to explain why one of them waits.
 const MAX_DEMAND: u32 = 1_000;
@@ -103,7 +104,9 @@ impl<P: Ports<Github: Directory>> Admin<'_, P> {
             claim: claim.map(Stored::record),
             choice: &select::reasons(&settings.pools, settings.balance, &job),
         };
-        let explanation = explain::job(&job, &context, now);
+        let mut explanation = explain::job(&job, &context, now);
+        let run = readable(self.context.table.rerun(job.last_event.run_key()).await)?;
+        explanation.extend(run.map(|run| run.explain(&job, now)).unwrap_or_default());
         let is_waiting =
             job.claim.is_none() && !job.expired && job.status() < JobStatus::InProgress;
         let findings = match is_waiting {

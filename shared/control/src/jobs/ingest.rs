@@ -13,13 +13,14 @@ use muster_domain::job::{self, Job, JobEvent, JobStatus, Moved};
 use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::foreign_runners::foreign_runner;
 use muster_domain::pool::select;
+use muster_domain::rerun::Interruption;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 use muster_domain::usage::Line;
 
 use crate::context::{Context, Wired};
 use crate::health::note;
-use crate::ports::{Instances as _, Jobs as _, ReadError, Table, Write};
+use crate::ports::{Instances as _, Jobs as _, Operations as _, ReadError, Table, Write};
 use crate::writes::{self, PassError};
 
 /// Maximum number of jobs read or written in one call.
@@ -150,7 +151,9 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
     pub(super) fn new_jobs(&self, events: &[JobEvent], now: Time) -> Vec<(usize, Job)> {
         let mut seen = BTreeSet::new();
         let new = |(number, event): (usize, &JobEvent)| {
-            let is_first = event.status == JobStatus::Queued && seen.insert(event.key);
+            // A later attempt may be Muster's, which a record says.
+            let is_first =
+                event.status == JobStatus::Queued && event.attempt == 1 && seen.insert(event.key);
             let job = is_first.then(|| self.folded(None, event, now))?;
             job.pool.is_some().then_some((number, job))
         };
@@ -193,6 +196,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
                 let event = &events[*index];
                 folded[*index].is_none()
                     && event.status < JobStatus::InProgress
+                    && event.attempt == 1
                     && seen.insert(event.key)
             })
             .collect();
@@ -306,7 +310,11 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         };
         let (before, instance) = join(table.job(event.key), instance).await;
         let before = before?;
-        let next = self.folded(before.as_deref(), event, now);
+        let mut next = self.folded(before.as_deref(), event, now);
+        if before.is_none() && event.attempt > 1 && event.status == JobStatus::Queued {
+            let rerun = writes::readable(table.rerun(event.run_key()).await)?;
+            next.rerun = rerun.is_some_and(|rerun| rerun.ordered(event.attempt));
+        }
         // The record may name a different runner.
         let instance = match next.ran_on() {
             ran_on if ran_on == name => instance?,
@@ -345,6 +353,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         if let Some(write) = writes::job(before.as_ref(), &next) {
             let line = usage(before.as_deref(), &next, &touched);
             changes.extend([write].into_iter().chain(line));
+            changes.extend(self.interrupted(&next, &touched, now).await?);
         }
         if !changes.is_empty() {
             self.context.table.commit(&changes).await?;
@@ -359,6 +368,25 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         let waited = waited(before.as_deref(), &next, &touched);
         self.note_foreign_runner(before.as_deref(), &next, &touched, now).await;
         Ok(Folded::Stored { wake, jobs: left.chain([next]).collect(), waited })
+    }
+
+    /// Returns the write for a job whose machine EC2 had taken before this event, which is the first
+    /// to name the machine.
+    async fn interrupted(
+        &self,
+        job: &Job,
+        touched: &Touched,
+        now: Time,
+    ) -> Result<Option<Write>, PassError> {
+        let Some(taker) = touched.taker.as_deref().filter(|taker| !taker.state().is_live()) else {
+            return Ok(None);
+        };
+        match Interruption::of(taker, Some(job)) {
+            Some(one) if one.has_cut(job) => {
+                writes::interruption(self.context.table, taker, Some(job), now).await
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Records that a runner of a different fleet took a job that has a machine here. If the write

@@ -5,12 +5,13 @@ use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation
 use muster_domain::ids::{AppName, Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::job::{JobEvent, JobStatus};
-use muster_domain::observation::{Deregistration, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunOrigin, RunSeen, RunnerSeen};
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };
 use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::redelivery::DeliveryPage;
+use muster_domain::rerun::{AttemptJob, NewerRun, RerunAnswer, RerunCall, RunOf};
 use muster_domain::time::Time;
 
 /// An entity to register runners with.
@@ -83,15 +84,6 @@ impl JobSeen {
             ..said
         }
     }
-}
-
-/// A workflow run's state on GitHub.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunSeen {
-    /// Whether the run has ended, even if GitHub shows a different status for its jobs.
-    pub is_over: bool,
-    /// Its conclusion.
-    pub conclusion: Option<String>,
 }
 
 /// The queued jobs of a repository on GitHub.
@@ -204,6 +196,27 @@ pub trait Github {
     ) -> Result<Option<DeliveryPage>, ProviderError>;
     /// Asks GitHub to redeliver an event. Returns false if GitHub no longer keeps the delivery.
     async fn redeliver(&self, app: AppName, delivery: u64) -> Result<bool, ProviderError>;
+}
+
+/// GitHub's workflow runs, for re-runs.
+#[expect(async_fn_in_trait, reason = "both implementations run on one thread")]
+pub trait WorkflowRuns {
+    /// Returns a workflow run, if GitHub shows it.
+    async fn workflow_run(&self, of: &RunOf) -> Result<Option<RunSeen>, ProviderError>;
+    /// Returns the jobs of an attempt; none if GitHub no longer shows it.
+    async fn attempt_jobs(
+        &self,
+        of: &RunOf,
+        attempt: u32,
+    ) -> Result<Vec<AttemptJob>, ProviderError>;
+    /// Returns the latest runs of this origin, newest first; possibly only some of them.
+    async fn latest_runs(
+        &self,
+        of: &RunOf,
+        origin: &RunOrigin,
+    ) -> Result<Vec<NewerRun>, ProviderError>;
+    /// Re-runs jobs of a run. Sends nothing after `before`: by then, the run may have changed.
+    async fn rerun(&self, of: &RunOf, call: RerunCall, before: Time) -> RerunAnswer;
 }
 
 /// GitHub's data about an App and about names in a pool file. Called only for an operator's

@@ -21,7 +21,7 @@ pub use self::compute::{
 };
 pub use self::github::{
     Catalogue, Directory, Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar,
-    RepositoryPage, RunSeen, SeenRepositories, SeenRepository,
+    RepositoryPage, SeenRepositories, SeenRepository, WorkflowRuns,
 };
 pub use self::images::{CreateImageError, ImageState, ImageStore, NewImage, StackImage};
 pub use self::prices::{PriceList, SpotPrices};

@@ -13,6 +13,7 @@ use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::redelivery::Redeliveries;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::{Change, Version};
 use muster_domain::switches::Switches;
 use muster_domain::usage::{Line, PartOfDay, Prices};
@@ -70,6 +71,8 @@ pub enum Write {
     Orphan(Change<Orphan>),
     /// Removes a machine from the ledger.
     OrphanGone(MachineId),
+    /// A workflow run with interrupted jobs.
+    Rerun(Box<Change<Rerun>>),
     /// The switches.
     Switches(Change<Switches>),
     /// EC2's recent refusals.
@@ -146,6 +149,12 @@ impl From<Change<Capacity>> for Write {
 impl From<Change<Orphan>> for Write {
     fn from(change: Change<Orphan>) -> Self {
         Self::Orphan(change)
+    }
+}
+
+impl From<Change<Rerun>> for Write {
+    fn from(change: Change<Rerun>) -> Self {
+        Self::Rerun(Box::new(change))
     }
 }
 

@@ -10,7 +10,7 @@ use muster_domain::causes::with_causes;
 use muster_domain::hash::fnv1a;
 use muster_domain::ids::{InstanceName, MachineId, PoolName};
 use muster_domain::instance::Instance;
-use muster_domain::message::ReapMessage;
+use muster_domain::message::{ReapMessage, SPOT_INTERRUPTION};
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::Loss;
@@ -266,7 +266,10 @@ impl<P: Ports> Batch<'_, P> {
             let pass = owners.get(machine).and_then(|name| {
                 let pass = Pass::of_event(name.clone(), ticket.clone(), what, at);
                 match read.get(name) {
-                    Some(instance) if !instance.state().is_live() => None,
+                    // A late notice may explain the end of its job.
+                    Some(instance) if !instance.state().is_live() && what != SPOT_INTERRUPTION => {
+                        None
+                    }
                     Some(instance) => Some(pass.over(instance.clone())),
                     None => Some(pass),
                 }

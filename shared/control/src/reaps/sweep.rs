@@ -59,6 +59,8 @@ const MAX_GATED: u32 = 100;
 const POOLS_AT_ONCE: usize = 8;
 /// Number of stray machines recorded concurrently. Each write has its own connection.
 const STRAYS_AT_ONCE: usize = 10;
+/// Maximum number of workflow runs with interrupted jobs to look at after one sweep.
+const MAX_RERUNS: u32 = 20;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Maximum orphans that one comparison may terminate, or a fifth of the machines it saw if that is
@@ -102,6 +104,10 @@ impl<W: Wired<Table: Table, Queue: Queue, Compute: Compute>> Sweep<'_, W> {
         let known = known.map(|known| self.count_troubles(known, now, &mut report));
         note(&mut problems, "cool-downs", known);
         self.choose_silent(now, &mut report);
+        match looked.reruns {
+            Ok(open) => report.reruns = open.into_iter().filter(|one| one.is_due(now)).collect(),
+            Err(error) => note(&mut problems, "interrupted jobs", Err(error)),
+        }
         let ledger = looked.orphans.unwrap_or_else(|error| {
             note(&mut problems, "orphan ledger", Err(error));
             Vec::new()

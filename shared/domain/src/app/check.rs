@@ -20,6 +20,8 @@ pub enum AppCheck {
     Event,
     /// The App is not subscribed to an event of a pool's `warm_on`.
     WarmEvent,
+    /// The App cannot re-run the interrupted jobs of a pool.
+    Reruns,
     /// The App lacks permissions.
     Permissions,
     /// The App is not installed anywhere.

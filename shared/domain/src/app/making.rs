@@ -36,7 +36,7 @@ impl NewAppLinks {
         let link = |place: &str, runners: &str| {
             format!(
                 "https://github.com/{place}settings/apps/new?name={name}&url={HOMEPAGE}&public=false\
-                 &webhook_active=true&webhook_url={webhook}&events%5B%5D={JOBS}&{ACTIONS}=read\
+                 &webhook_active=true&webhook_url={webhook}&events%5B%5D={JOBS}&{ACTIONS}=write\
                  &{runners}=write"
             )
         };
@@ -110,10 +110,10 @@ mod tests {
              &url=https://github.com/muster-runners/muster&public=false\
              &webhook_active=true\
              &webhook_url=https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/webhook\
-             &events%5B%5D=workflow_job&actions=read&organization_self_hosted_runners=write"
+             &events%5B%5D=workflow_job&actions=write&organization_self_hosted_runners=write"
         );
         assert!(personal.starts_with("https://github.com/settings/apps/new?name=muster-"));
-        assert!(personal.ends_with("&actions=read&administration=write"), "{personal}");
+        assert!(personal.ends_with("&actions=write&administration=write"), "{personal}");
         let long = NewAppLinks::new(&"s".repeat(60), webhook).personal;
         assert!(long.contains(&format!("?name={}&url=", "s".repeat(34))), "{long}");
     }

@@ -111,6 +111,9 @@ pub struct Instance {
     pub counted_in: Vec<Scope>,
     /// The pool's generation at that launch.
     pub pool_generation: u64,
+    /// Whether the job it was launched for gets an On-Demand machine first ([`Pool::prefers_on_demand`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefers_on_demand: bool,
     /// Whether it was launched to test if a failure persists. Its success is then reported
     /// immediately.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -202,6 +205,7 @@ impl Instance {
             role: None,
             counted_in: Vec::new(),
             pool_generation: 0,
+            prefers_on_demand: false,
             is_probe: false,
             image: None,
             build: None,

@@ -28,6 +28,7 @@ pub fn fold(job: Option<Job>, event: JobEvent, now: Time) -> Job {
             asked_at: None,
             opened_at: None,
             approval: None,
+            rerun: false,
             doubt: None,
         };
     };
@@ -96,6 +97,7 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
         name: newer.name,
         workflow: newer.workflow.or(older.workflow),
         branch: newer.branch.or(older.branch),
+        deploys: older.deploys || newer.deploys,
         labels: if newer.labels.is_empty() { older.labels } else { newer.labels },
         runner: newer.runner.or(older.runner),
         runner_id,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::fold::fold;
-use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName, RunnerId};
+use crate::ids::{Entity, InstallationId, InstanceName, JobKey, PoolName, RunKey, RunnerId};
 use crate::job::labels::Labels;
 use crate::time::{Seconds, Time};
 
@@ -57,6 +57,9 @@ pub struct JobEvent {
     /// The branch of the run. Also written by the workflow's author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Arc<str>>,
+    /// Whether the job belongs to a deployment environment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deploys: bool,
     /// The labels of `runs-on`. Empty in some `completed` events (ARC #1370).
     pub labels: Labels,
     /// The runner that took the job, by name.
@@ -74,6 +77,12 @@ pub struct JobEvent {
 }
 
 impl JobEvent {
+    /// Returns the key of its workflow run.
+    #[must_use]
+    pub const fn run_key(&self) -> RunKey {
+        RunKey { app: self.key.app, run: self.run }
+    }
+
     /// Returns whether GitHub reports that the job failed, as opposed to being cancelled.
     #[must_use]
     pub fn has_failed(&self) -> bool {
@@ -184,6 +193,9 @@ pub struct Job {
     pub opened_at: Option<Time>,
     /// The state of the approval if the job, although queued before, was reported to wait for one.
     pub approval: Option<Approval>,
+    /// Whether Muster ordered this attempt, because EC2 interrupted the one before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rerun: bool,
     /// Why the job may never be able to run, or why it was found not to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<run::Doubt>,
@@ -255,6 +267,15 @@ impl Job {
     #[must_use]
     pub fn is_demand(&self) -> bool {
         self.is_waiting() && self.claim.is_none() && !self.is_unconfirmed()
+    }
+
+    /// Returns whether the job is of a merge queue. Whoever can push such a branch gets at most
+    /// On-Demand machines.
+    /// Source: docs.github.com/en/repositories, "Managing a merge queue"
+    #[must_use]
+    pub fn is_in_merge_queue(&self) -> bool {
+        let branch = self.last_event.branch.as_deref();
+        branch.is_some_and(|branch| branch.starts_with("gh-readonly-queue/"))
     }
 
     /// Returns whether the job was so old when its first event arrived that GitHub must confirm it

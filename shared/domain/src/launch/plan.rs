@@ -19,7 +19,7 @@ use crate::instance::{Instance, RunnerState, State};
 use crate::job::Job;
 use crate::launch::Launch;
 use crate::launch::record::Cooldowns;
-use crate::launch::record::cooldown::{LaunchOptions, first_market, next_market};
+use crate::launch::record::cooldown::{LaunchOptions, next_market, slot_market};
 use crate::launch::verdict::{Block, Conditions, Wanted, entity_of, verdict};
 use crate::pool::Pool;
 use crate::pool::warm::Warm;
@@ -311,7 +311,7 @@ pub fn falls_back_at_once(pool: &Pool, slot: &Instance) -> bool {
     slot.state() == State::PendingCreate
         && slot.attempts == 1
         && slot.refused.is_some()
-        && first_market(pool.market) != next_market(pool, slot)
+        && slot_market(pool, slot) != next_market(pool, slot)
 }
 
 /// Returns whether to retry a slot in this pass: it is the remainder of a Spot launch, or was

@@ -35,6 +35,30 @@ pub enum MarketPolicy {
     SpotThenOnDemand,
 }
 
+/// Which interrupted jobs to re-run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RerunPolicy {
+    /// None.
+    Off,
+    /// Those that do not deploy: a deployment may be half done.
+    Interrupted,
+    /// All, including those of a deployment environment.
+    All,
+}
+
+/// How to launch machines for jobs of a merge queue. GitHub removes a pull request from the queue
+/// seconds after a required check fails, so a re-run comes too late there (datafusion #23400).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MergeQueuePolicy {
+    /// On-Demand first.
+    #[default]
+    OnDemand,
+    /// As for other jobs.
+    AsOthers,
+}
+
 /// How a job's labels are compared with a label row of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -190,6 +214,13 @@ pub struct Pool {
     /// Which market to use.
     #[serde(default)]
     pub market: MarketPolicy,
+    /// Which interrupted jobs to re-run. If unset: those that do not deploy, if the market includes
+    /// Spot, else none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerun_on_interruption: Option<RerunPolicy>,
+    /// How to launch machines for jobs of a merge queue.
+    #[serde(default)]
+    pub merge_queue: MergeQueuePolicy,
     /// EC2's allocation strategy. If unset: `price-capacity-optimized` for Spot; for On-Demand
     /// `prioritized`, or `lowest-price` with requirements.
     #[serde(default)]
@@ -397,6 +428,8 @@ impl Pool {
             requirements: None,
             subnets: Vec::new(),
             market: MarketPolicy::default(),
+            rerun_on_interruption: None,
+            merge_queue: MergeQueuePolicy::default(),
             allocation: None,
             max_price: None,
             image: None,
@@ -596,6 +629,24 @@ impl Pool {
             None if self.repositories.is_empty() => app == AppName::MAIN,
             None => self.repositories.iter().any(of),
         }
+    }
+
+    /// Returns which interrupted jobs to re-run.
+    #[must_use]
+    pub fn reruns(&self) -> RerunPolicy {
+        let by_market = match self.market {
+            MarketPolicy::OnDemand => RerunPolicy::Off,
+            MarketPolicy::Spot | MarketPolicy::SpotThenOnDemand => RerunPolicy::Interrupted,
+        };
+        self.rerun_on_interruption.unwrap_or(by_market)
+    }
+
+    /// Returns whether machines for this job should be On-Demand rather than Spot: an interruption
+    /// would cost it more than others. A pool with only Spot stays with Spot.
+    #[must_use]
+    pub fn prefers_on_demand(&self, job: &Job) -> bool {
+        let is_queued = job.is_in_merge_queue() && self.merge_queue == MergeQueuePolicy::OnDemand;
+        self.market == MarketPolicy::SpotThenOnDemand && (job.rerun || is_queued)
     }
 
     /// Returns the entity where runners for this job are registered.

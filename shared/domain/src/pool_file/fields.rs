@@ -1,7 +1,7 @@
 //! The names of the pool file's fields, and the allowed values of some.
 
 use crate::ec2::Arch;
-use crate::pool::{Allocation, LabelMatch, MarketPolicy};
+use crate::pool::{Allocation, LabelMatch, MarketPolicy, MergeQueuePolicy};
 
 /// The fields of the file itself.
 pub const FILE: &[&str] = &["limits", "balance", "defaults", "pools"];
@@ -23,6 +23,8 @@ pub const POOL: &[&str] = &[
     "market",
     "allocation",
     "max_price",
+    "rerun_on_interruption",
+    "merge_queue",
     "image",
     "disk",
     "placement",
@@ -76,6 +78,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("name_prefix", "the pool's name"),
     ("market", "on-demand"),
     ("allocation", "price-capacity-optimized for Spot, prioritized for on-demand"),
+    ("rerun_on_interruption", "true with Spot, false with on-demand"),
+    ("merge_queue", "on-demand"),
     ("image.ssm", "the stack's image"),
     ("image.id", "the stack's image"),
     ("placement.dedicated", "false"),
@@ -108,6 +112,11 @@ pub const MARKETS: &[(&str, MarketPolicy)] = &[
     ("on-demand", MarketPolicy::OnDemand),
     ("spot-then-on-demand", MarketPolicy::SpotThenOnDemand),
 ];
+/// The value of `rerun_on_interruption` besides true and false.
+pub const RERUN_ALL: &str = "all";
+/// The values of `merge_queue`.
+pub const MERGE_QUEUES: &[(&str, MergeQueuePolicy)] =
+    &[("on-demand", MergeQueuePolicy::OnDemand), ("as-others", MergeQueuePolicy::AsOthers)];
 /// The values of `arch`.
 pub const ARCHES: &[(&str, Arch)] = &[("x64", Arch::X64), ("arm64", Arch::Arm64)];
 /// The values of `allocation`.

@@ -33,7 +33,7 @@ impl Wrongs {
         self.list.is_empty()
     }
 
-    fn unlike(&mut self, node: &Node, wanted: &str) {
+    pub(super) fn unlike(&mut self, node: &Node, wanted: &str) {
         self.add(&node.path, format!("this is {}; write {wanted}", node.described()));
     }
 }

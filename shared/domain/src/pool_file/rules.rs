@@ -7,7 +7,7 @@ use super::shape::WrittenPool;
 use crate::ec2::{Arch, MAX_OVERRIDES};
 use crate::ids::{EntityKind, PoolName};
 use crate::pool::warm::names;
-use crate::pool::{Allocation, MarketPolicy, Pool, Requirements};
+use crate::pool::{Allocation, MarketPolicy, MergeQueuePolicy, Pool, Requirements};
 use crate::time::Seconds;
 
 /// Builds the pool if its fields are complete and valid. Otherwise adds the reasons to `problems`.
@@ -96,6 +96,11 @@ fn market(written: &WrittenPool, of: &Section, problems: &mut Wrongs) {
     if of.get("max_price").is_some() && !is_spot {
         let what = "only Spot machines have a maximum price; remove it, or change market";
         problems.add(&of.path_of("max_price"), what);
+    }
+    let is_mixed = written.merge_queue == Some(MergeQueuePolicy::OnDemand);
+    if is_mixed && market == MarketPolicy::Spot {
+        let what = "this pool has only Spot machines; remove it, or change market";
+        problems.add(&of.path_of("merge_queue"), what);
     }
     if written.reserved_first == Some(true) && market == MarketPolicy::Spot {
         let what = "only on-demand machines use reserved capacity; remove it, or change market";
@@ -228,6 +233,8 @@ fn build(written: WrittenPool) -> Option<Pool> {
         requirements,
         subnets: shared(written.subnets?),
         market: written.market.unwrap_or_default(),
+        rerun_on_interruption: written.rerun_on_interruption,
+        merge_queue: written.merge_queue.unwrap_or_default(),
         allocation: written.allocation,
         max_price: written.max_price,
         image: written.image,

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{ALLOCATIONS, ARCHES, INSTANCES, LIMITS, MARKETS, MATCHES};
+use super::fields::{ALLOCATIONS, ARCHES, INSTANCES, LIMITS, MARKETS, MATCHES, MERGE_QUEUES};
 use super::named::{Named, ValueOrName};
 use super::proxy::proxy;
 use super::read::{self, Section, Wrongs};
 use super::values::{
     MAX_MACHINES, agent_mirror, disk, entity_or_id, environment, hook, image, is_id,
     is_instance_type, labels, launch_template, placement, price, repositories, requirements,
-    runner_group, tags, warm_on,
+    rerun_policy, runner_group, tags, warm_on,
 };
 use crate::ec2::Arch;
 use crate::ids::{Entity, PoolName};
@@ -17,7 +17,8 @@ use crate::job::labels::LabelRows;
 use crate::pool::proxy::Proxy;
 use crate::pool::warm::WarmRule;
 use crate::pool::{
-    Allocation, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Requirements,
+    Allocation, Disk, Image, LabelMatch, MarketPolicy, MergeQueuePolicy, OwnTemplate, Placement,
+    Requirements, RerunPolicy,
 };
 use crate::time::Seconds;
 
@@ -39,6 +40,8 @@ pub(super) struct WrittenPool {
     pub(super) market: Option<MarketPolicy>,
     pub(super) allocation: Option<Allocation>,
     pub(super) max_price: Option<String>,
+    pub(super) rerun_on_interruption: Option<RerunPolicy>,
+    pub(super) merge_queue: Option<MergeQueuePolicy>,
     pub(super) image: Option<Image>,
     pub(super) disk: Option<Disk>,
     pub(super) placement: Option<Placement>,
@@ -104,6 +107,9 @@ impl WrittenPool {
             allocation: of
                 .read("allocation", problems, |node, w| read::one_of(node, ALLOCATIONS, w)),
             max_price: of.read("max_price", problems, price),
+            rerun_on_interruption: of.read("rerun_on_interruption", problems, rerun_policy),
+            merge_queue: of
+                .read("merge_queue", problems, |node, w| read::one_of(node, MERGE_QUEUES, w)),
             image,
             disk: of.read("disk", problems, disk),
             placement: of.read("placement", problems, placement),

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{DISK, ENTITY, FILTER, IMAGE, LAUNCH_TEMPLATE, PLACEMENT, RANGE, WARM_RULE};
+use super::fields::{
+    DISK, ENTITY, FILTER, IMAGE, LAUNCH_TEMPLATE, PLACEMENT, RANGE, RERUN_ALL, WARM_RULE,
+};
 use super::named::{EntityId, NamedImage, NamedTemplate, ValueOrName};
 use super::node::{Node, NodeKind};
 use super::read::{self, Section, Wrongs};
 use crate::ids::{AppName, Entity, EntityKind};
 use crate::job::labels::{LabelRows, Labels};
 use crate::pool::warm::{WarmEvent, WarmRule};
-use crate::pool::{Disk, Image, Placement, Pool, Requirements};
+use crate::pool::{Disk, Image, Placement, Pool, Requirements, RerunPolicy};
 
 /// Maximum number of machines in one pool.
 pub(super) const MAX_MACHINES: u32 = 100_000;
@@ -298,6 +300,19 @@ pub(super) fn image(node: &Node, problems: &mut Wrongs) -> Option<ValueOrName<Im
         (None, None, Some(filter)) => image_filter(filter, problems).map(ValueOrName::Name),
         _ => {
             problems.add(&node.path, "write one of id, ssm and filter");
+            None
+        }
+    }
+}
+
+/// Reads `true`, `false` or `all`.
+pub(super) fn rerun_policy(node: &Node, problems: &mut Wrongs) -> Option<RerunPolicy> {
+    match &node.value {
+        NodeKind::Bool(true) => Some(RerunPolicy::Interrupted),
+        NodeKind::Bool(false) => Some(RerunPolicy::Off),
+        NodeKind::Text(text) if text == RERUN_ALL => Some(RerunPolicy::All),
+        _ => {
+            problems.unlike(node, "true, false or all");
             None
         }
     }

@@ -3,14 +3,22 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{ALLOCATIONS, ARCHES, MARKETS, MATCHES};
+use super::fields::{ALLOCATIONS, ARCHES, MARKETS, MATCHES, MERGE_QUEUES, RERUN_ALL};
 use super::read::written as time;
 use crate::job::labels::Labels;
 use crate::pool::limits::BALANCES;
 use crate::pool::limits::{Balance, Limits};
 use crate::pool::warm::{WarmEvent, WarmRule};
-use crate::pool::{Image, OwnTemplate, Placement, Pool, Requirements};
+use crate::pool::{Image, OwnTemplate, Placement, Pool, Requirements, RerunPolicy};
 use crate::time::Seconds;
+
+fn rerun_policy(policy: RerunPolicy) -> Value {
+    match policy {
+        RerunPolicy::Off => json!(false),
+        RerunPolicy::Interrupted => json!(true),
+        RerunPolicy::All => json!(RERUN_ALL),
+    }
+}
 
 /// Returns a pool in the file's format.
 #[must_use]
@@ -32,6 +40,9 @@ pub fn pool(pool: &Pool) -> Value {
     all.unless(pool.market == plain.market, "market", word(MARKETS, pool.market));
     all.some("allocation", pool.allocation.map(|allocation| word(ALLOCATIONS, allocation)));
     all.some("max_price", pool.max_price.as_ref().map(|price| json!(price)));
+    all.some("rerun_on_interruption", pool.rerun_on_interruption.map(rerun_policy));
+    let is_plain = pool.merge_queue == plain.merge_queue;
+    all.unless(is_plain, "merge_queue", word(MERGE_QUEUES, pool.merge_queue));
     all.some("image", pool.image.as_ref().map(image));
     all.some(
         "disk",

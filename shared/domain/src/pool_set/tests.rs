@@ -6,7 +6,8 @@ use crate::job::labels::{LabelRows, Labels};
 use crate::pool::proxy::Proxy;
 use crate::pool::warm::{WarmEvent, WarmRule};
 use crate::pool::{
-    Allocation, Disk, Image, LabelMatch, MarketPolicy, OwnTemplate, Placement, Pool, Requirements,
+    Allocation, Disk, Image, LabelMatch, MarketPolicy, MergeQueuePolicy, OwnTemplate, Placement,
+    Pool, Requirements, RerunPolicy,
 };
 use crate::pool_file::PoolFile;
 use crate::testkit::{With, at, job};
@@ -121,6 +122,8 @@ fn idle_machines_are_replaced_when_they_are_not_what_the_pool_says() {
         ("mirror", |p| p.agent_mirror = Some("https://mirror.example".to_owned())),
         ("prefix", |p| p.name_prefix = "x".parse().ok()),
         ("market", |p| p.market = MarketPolicy::Spot),
+        ("re-runs", |p| p.rerun_on_interruption = Some(RerunPolicy::All)),
+        ("merge queue", |p| p.merge_queue = MergeQueuePolicy::AsOthers),
         ("allocation", |p| p.allocation = Some(Allocation::LowestPrice)),
         ("price", |p| p.max_price = Some("1".to_owned())),
         ("reservations", |p| p.reserved_first = true),

@@ -184,13 +184,49 @@ fn is_cut(instance: &Instance) -> bool {
     if !runner.has_taken_job() || has_ended {
         return false;
     }
-    let Some(over) = runner.github_completed_at else { return true };
-    let is_stopped = runner.exit.as_ref().is_some_and(|exit| exit.stopped_for.is_some());
-    let last = match instance.spot_notice_at {
-        Some(at) => at + SPOT_NOTICE - STOPS_BEFORE,
-        None => end_of(instance).0 - ENDS_BEFORE,
-    };
-    is_stopped || over >= last
+    runner.github_completed_at.is_none_or(|over| over >= cut_from(instance))
+}
+
+/// Returns the time from which on GitHub's end of a job means that the machine's end cut it short: a
+/// job that ended earlier ended by itself.
+#[must_use]
+pub fn cut_from(instance: &Instance) -> Time {
+    let exit = instance.runner.exit.as_ref();
+    let is_stopped = exit.is_some_and(|exit| exit.stopped_for.is_some());
+    match (instance.spot_notice_at, is_stopped) {
+        (Some(at), true) => at,
+        (Some(at), false) => at + SPOT_NOTICE - STOPS_BEFORE,
+        (None, true) => end_of(instance).0 - SPOT_NOTICE,
+        // Its notice may have been lost.
+        (None, false) if instance.ended_by() == Some(SPOT_TERMINATION) => {
+            end_of(instance).0 - STOPS_BEFORE
+        }
+        (None, false) => end_of(instance).0 - ENDS_BEFORE,
+    }
+}
+
+/// Returns whether EC2 took the machine, according to EC2 only: it reclaimed Spot capacity, or the
+/// host failed. Never for an end that a person or Muster caused.
+/// Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
+#[must_use]
+pub fn interruption(instance: &Instance) -> Option<EarlyEndCause> {
+    let ended = instance.ended_by();
+    let is_by_ec2 = ended.is_some_and(|code| code.starts_with("Server."));
+    if !is_by_ec2 && instance.may_kill_job() {
+        return None;
+    }
+    if ended == Some(SPOT_TERMINATION) || instance.spot_notice_at.is_some() {
+        return Some(EarlyEndCause::SpotNotice);
+    }
+    is_by_ec2.then_some(EarlyEndCause::HostLost)
+}
+
+/// Returns whether the machine stopped its agent for an interruption of which EC2 has not reported
+/// anything yet.
+#[must_use]
+pub fn lacks_notice(instance: &Instance) -> bool {
+    let stopped = instance.runner.exit.as_ref().and_then(|exit| exit.stopped_for);
+    stopped.is_some() && interruption(instance).is_none()
 }
 
 /// Returns what ended it early. For an interruption, only EC2's word counts: a job can make its

@@ -142,10 +142,12 @@ fn a_job_was_cut_short_if_ec2_ended_its_machine_and_it_had_not_ended_by_itself()
         i.with(|i| i.runner_stopped(StopCause::Interruption, 0, at(second), &timings()))
     };
     // EC2 gives its reason for the end, at 100, and no notice came.
-    let by_ec2 = |i: Instance| {
-        let why = aborted().with(|why| why.code = "Server.SpotInstanceTermination".to_owned());
+    let by_ec2 = |code: &str, i: Instance| {
+        let why = aborted().with(|why| why.code = code.to_owned());
         i.with(|i| i.ended_by_ec2(&why, at(100)))
     };
+    let by_spot = |i: Instance| by_ec2("Server.SpotInstanceTermination", i);
+    let by_host = |i: Instance| by_ec2("Server.InternalError", i);
     let cut = Some(Loss::Job);
     let rows = [
         ("GitHub has not reported its end", noticed(active()), 180, cut),
@@ -162,9 +164,16 @@ fn a_job_was_cut_short_if_ec2_ended_its_machine_and_it_had_not_ended_by_itself()
             cut,
         ),
         ("the machine says so, and EC2 does not", stopped(over_at(active(), 143), 144), 180, None),
-        ("no notice came", by_ec2(active()), 100, cut),
-        ("… and GitHub noticed before Muster", over_at(by_ec2(active()), 85), 100, cut),
-        ("… and it failed by itself before that", over_at(by_ec2(active()), 84), 100, None),
+        ("no notice came", by_spot(active()), 100, cut),
+        ("… and the machine may have had one", over_at(by_spot(active()), 55), 100, cut),
+        ("… and it failed by itself before that", over_at(by_spot(active()), 54), 100, None),
+        (
+            "its host failed, and GitHub noticed before Muster",
+            over_at(by_host(active()), 85),
+            100,
+            cut,
+        ),
+        ("… and it failed by itself before that", over_at(by_host(active()), 84), 100, None),
     ];
     for (name, instance, end, expected) in rows {
         assert_eq!(loss(&gone(instance, end)), expected, "{name}");

@@ -33,7 +33,9 @@ impl<'a> Described<'a> {
     /// Why it is in that state.
     #[must_use]
     pub fn reason(&self) -> Option<&'a Reason> {
-        self.instance.reason.as_ref().filter(|_| self.state == self.instance.state)
+        let is_known =
+            self.state == self.instance.state || self.state == InstanceState::ShuttingDown;
+        self.instance.reason.as_ref().filter(|_| is_known)
     }
 }
 

@@ -260,7 +260,17 @@ impl GitHub {
     }
 
     /// Cancels a job: at once while no runner has it, through its runner once it runs.
+    ///
+    /// People cancel runs, so its run is a cancelled one from then on.
     pub fn cancel_job(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
+        let job = self.jobs.get(&id).ok_or_else(GitHubError::not_found)?;
+        if job.status != JobStatus::Completed {
+            self.cancelled_runs.insert((job.run_id, job.run_attempt));
+        }
+        self.cancel(id, now)
+    }
+
+    pub(super) fn cancel(&mut self, id: u64, now: Millis) -> Result<(), GitHubError> {
         let job = self.jobs.get_mut(&id).ok_or_else(GitHubError::not_found)?;
         let is_offered = job.offered;
         match job.status {
@@ -296,6 +306,9 @@ impl GitHub {
         job.offered = false;
         self.news.push(News::Webhook(job.clone()));
         self.queued.retain(|other| *other != id);
+        if conclusion == "failure" {
+            self.fail_fast(id, now);
+        }
     }
 
     /// GitHub gives up on the runner of a job: the job fails. The registration stays, offline,

@@ -6,6 +6,7 @@
 mod agent;
 mod agents;
 mod apps;
+mod attempts;
 mod auth;
 mod jobs;
 mod manifest;
@@ -25,6 +26,7 @@ use super::Millis;
 pub use agent::{JobOffer, Message, Session};
 pub use agents::{Agents, ListedAgent};
 pub use apps::{AppOwner, CODE_LIFETIME_MS, HookPatch};
+pub use attempts::{Again, RunFacts};
 pub use auth::{Claims, InstallationToken, RateView};
 pub use jobs::{Job, JobBehaviour, JobNumbers, JobRunner, JobSpec, JobStatus, Kill};
 pub use manifest::{HookAttributes, Manifest};
@@ -275,7 +277,7 @@ impl Default for AppSettings {
     /// As Muster's README has it made.
     fn default() -> Self {
         let permissions = [
-            ("actions", "read"),
+            ("actions", "write"),
             ("administration", "write"),
             ("metadata", "read"),
             ("organization_self_hosted_runners", "write"),
@@ -343,6 +345,16 @@ pub struct GitHub {
     held: Vec<u64>,
     news: Vec<News>,
     fates: BTreeMap<u64, runs::Fate>,
+    run_facts: BTreeMap<u64, RunFacts>,
+    /// Attempts that our App started, by their run.
+    by_app: BTreeSet<(u64, u32)>,
+    /// Events are sent about jobs that an attempt carries over. GitHub does not say whether they are.
+    pub tells_of_copies: bool,
+    /// Attempts that somebody cancelled.
+    cancelled_runs: BTreeSet<(u64, u32)>,
+    /// Runs whose strategy is fail-fast.
+    fast: BTreeSet<u64>,
+    cancelled: Vec<u64>,
 }
 
 impl GitHub {

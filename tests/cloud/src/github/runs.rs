@@ -1,6 +1,6 @@
 //! Workflow runs: what GitHub shows of one, and the runs that end without their jobs.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{GitHub, Job, JobStatus};
 
@@ -77,7 +77,9 @@ impl GitHub {
         let jobs: Vec<&Job> = jobs.into_iter().filter(|job| job.run_attempt == last).collect();
         let is_over = jobs.iter().all(|job| job.status == JobStatus::Completed);
         let ended = |how: &str| jobs.iter().any(|job| job.conclusion.as_deref() == Some(how));
-        let conclusion = ["failure", "cancelled"].into_iter().find(|how| ended(how));
+        let is_cancelled = self.cancelled_runs.contains(&(run, last)) && ended("cancelled");
+        let words = if is_cancelled { ["cancelled", "failure"] } else { ["failure", "cancelled"] };
+        let conclusion = words.into_iter().find(|how| ended(how));
         let conclusion = is_over.then(|| conclusion.unwrap_or("success").to_owned());
         Some(RunView { is_over, conclusion })
     }
@@ -87,7 +89,11 @@ impl GitHub {
     pub fn run_view(&self, owner: &str, name: &str, run: u64) -> Option<Value> {
         let RunView { is_over, conclusion } = self.run_in(owner, name, run)?;
         let status = if is_over { "completed" } else { "in_progress" };
-        Some(json!({ "id": run, "status": status, "conclusion": conclusion }))
+        let mut view = self.rest_of_run(run);
+        view["id"] = run.into();
+        view["status"] = status.into();
+        view["conclusion"] = conclusion.into();
+        Some(view)
     }
 }
 

@@ -9,9 +9,9 @@ use crate::{
     Happening, Millis,
     agenda::Due,
     github::{
-        AppOwner, Assignment, Claims, GitHubError, Group, HookEffect, InstallationToken, JitConfig,
-        JitRequest, Job, JobNumbers, JobSpec, Lies, Manifest, Message, News, OwnerSpec, RateView,
-        RunnerScope, RunnerView, encode,
+        Again, AppOwner, Assignment, Claims, GitHubError, Group, HookEffect, InstallationToken,
+        JitConfig, JitRequest, Job, JobNumbers, JobSpec, Lies, Manifest, Message, News, OwnerSpec,
+        RateView, RunnerScope, RunnerView, encode,
     },
     scramble,
 };
@@ -197,6 +197,19 @@ impl World {
         let gated = if spec.gated { self.github.gate_job(job) } else { Ok(()) };
         self.settle(gated, now)?;
         Ok(job)
+    }
+
+    /// Runs jobs of a run again, for an App.
+    pub fn rerun(
+        &mut self,
+        repository: (&str, &str),
+        run: u64,
+        which: Again,
+        now: Millis,
+    ) -> Result<(), GitHubError> {
+        let ids = &mut self.clockwork.ids;
+        let again = self.github.rerun(repository, run, which, true, |_| ids.large(), now);
+        self.settle(again, now)
     }
 
     /// Ends the work of a job that runs until it is told.

@@ -14,6 +14,7 @@ mod deletes;
 mod doctor;
 mod health;
 mod image;
+mod interrupted;
 mod jobs;
 mod orders;
 mod pools;
@@ -41,6 +42,12 @@ fn main() -> ExitCode {
             "many",
             "30 jobs at once, maximum 5: never more than 5 live machines, all served, nothing dead-lettered",
             jobs::many,
+        ),
+        Scenario::new(
+            "interrupted",
+            "EC2 takes a Spot machine while its job runs: GitHub knows before the machine ends, and Muster re-runs the \
+             job On-Demand",
+            interrupted::job_is_rerun,
         ),
         Scenario::new(
             "alarms",

@@ -68,6 +68,7 @@ fn fields() -> Vec<(&'static str, Value, bool)> {
         ("role", json!("AROA1"), false),
         ("counted_in", json!(["stack"]), false),
         ("pool_generation", json!(7), false),
+        ("prefers_on_demand", json!(true), false),
         ("is_probe", json!(true), false),
         ("image", json!("ami-0a1b2c3d"), false),
         // No image is built in this world.

@@ -12,8 +12,8 @@ use muster_control::ports::{
     AppCredentials, AppSetup, Catalogue, Compute, ConversionError, CreateImageError, Directory,
     Github, HookAttempt, HookError, IdentityError, ImageStore, JitConfig, JitError, JobSeen,
     ListedMachine, MadeApp, NewImage, Page, Queue, QueueError, QueuedJobs, Reach, Registrar,
-    RepositoryPage, RunSeen, SeenRepositories, ShownMachine, SigningSecret, StackImage,
-    TerminationError, Unavailable,
+    RepositoryPage, SeenRepositories, ShownMachine, SigningSecret, StackImage, TerminationError,
+    Unavailable,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::app::{AppProblem, AppSettings, Hook, HookAnswer, Installation};
@@ -26,7 +26,7 @@ use muster_domain::inquiry::ListPosition;
 use muster_domain::instance::Instance;
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
-use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen};
+use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunSeen, RunnerSeen};
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
 };

@@ -8,7 +8,7 @@ use muster_control::ports::{
     ReadError, Table, Usage, Write,
 };
 use muster_domain::audit::Audit;
-use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunKey};
 use muster_domain::image::Images;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::{Groups, Instance};
@@ -20,6 +20,7 @@ use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::redelivery::Redeliveries;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::{Committed, Stored, Version};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -173,6 +174,12 @@ impl Operations for Replayed<'_> {
     }
     async fn orphan(&self, _: &MachineId) -> Read<Option<Stored<Orphan>>> {
         Ok(None)
+    }
+    async fn rerun(&self, _: RunKey) -> Read<Option<Stored<Rerun>>> {
+        Ok(None)
+    }
+    async fn open_reruns(&self, _: u32) -> Read<Vec<Stored<Rerun>>> {
+        unreachable!("the sweep alone lists")
     }
     async fn switches(&self) -> Read<Option<Stored<Switches>>> {
         Ok(None)

@@ -122,6 +122,11 @@ impl World {
         if self.ec2.is_gone(number) {
             return;
         }
+        if matches!(end, End::Reclaimed | End::HostLost)
+            && let Some(job) = self.ec2.at(number).job
+        {
+            self.github.job_mut(job).interrupted = Some(number);
+        }
         self.power_off(number, end.as_str());
         self.pay(number);
         if self.ec2.at(number).launch.is_some() {

@@ -67,6 +67,8 @@ pub struct Machine {
     pub has_worked: bool,
     /// When EC2 takes it back, if it announces that two minutes ahead.
     pub reclaimed_at: Option<Millis>,
+    /// The last answer about it said that EC2 caused its end.
+    pub is_explained: bool,
 }
 
 impl Machine {
@@ -84,6 +86,7 @@ impl Machine {
             runs_since: None,
             has_worked: false,
             reclaimed_at: None,
+            is_explained: false,
         }
     }
 }

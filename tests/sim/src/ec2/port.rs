@@ -198,6 +198,10 @@ impl Compute for Door {
             world.asked()?;
             let seen = world.look_at(id).unwrap_or(Shown::Absent.into());
             world.say(|| format!("  DescribeInstances {id} → {:?}", seen.state));
+            if let Some(machine) = world.ec2.number(id) {
+                world.ec2.at_mut(machine).is_explained =
+                    seen.reason.as_ref().is_some_and(|why| why.code.starts_with("Server."));
+            }
             Ok(seen)
         })
         .await

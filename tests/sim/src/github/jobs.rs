@@ -16,7 +16,7 @@ const PATIENCE: Millis = 10 * MINUTE;
 const PICK_UP: Millis = MINUTE;
 
 /// The workflow run of a job: three jobs are of one run.
-pub const fn run_of(job: u32) -> u64 {
+pub(super) const fn run_of(job: u32) -> u64 {
     5000 + job as u64 / 3
 }
 
@@ -41,9 +41,11 @@ impl Job {
 
 impl Github {
     fn queue(&mut self, number: u32, now: Millis) -> Result<(), GitHubError> {
-        let spec = self.job(number).spec();
+        let mut spec = self.job(number).spec();
+        // A job that is queued late joins the attempt that runs.
+        spec.run_attempt = Some(self.truth.last_attempt(self.run_of(number)));
         self.install(&spec.owner);
-        let (job, run) = (id_of(number), run_of(number));
+        let (job, run) = (id_of(number), self.run_of(number));
         let numbers = JobNumbers { job, run, repository: REPOSITORY };
         self.truth.queue_job(Arc::new(spec), numbers, now)
     }
@@ -139,6 +141,7 @@ impl World {
             return;
         }
         self.github.truth.give_up(id_of(number), self.now);
+        self.github.job_mut(number).given_up = true;
         self.carry_out_news();
     }
 
@@ -185,6 +188,9 @@ impl World {
 
     /// What follows from what has just happened at GitHub.
     pub(super) fn carry_out_news(&mut self) {
+        for job in self.github.truth.take_cancelled() {
+            self.wake_machine_of(number_of(job));
+        }
         for news in self.github.truth.take_news() {
             match news {
                 News::Webhook(job) => {

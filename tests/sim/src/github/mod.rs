@@ -5,9 +5,10 @@ mod agents;
 mod jobs;
 mod outcome;
 mod port;
+mod reruns;
 mod webhook;
 
-pub use self::jobs::run_of;
+use self::jobs::run_of;
 pub use self::outcome::CallOutcome;
 pub use muster_cloud::github::JobStatus as Status;
 
@@ -40,6 +41,16 @@ pub struct Job {
     pub name: Arc<str>,
     /// The labels of `runs-on`.
     pub labels: Labels,
+    /// The branch of its run.
+    pub branch: Option<Arc<str>>,
+    /// It belongs to a deployment environment.
+    pub deploys: bool,
+    /// The machine that EC2 took while the job ran.
+    pub interrupted: Option<u32>,
+    /// GitHub gave up on its runner.
+    pub given_up: bool,
+    /// Its run, if it is not that of its number.
+    pub run: Option<u64>,
     /// How long its steps take; for ever when none.
     pub length: Option<Millis>,
     /// None of its webhooks is ever sent.
@@ -74,6 +85,11 @@ impl Job {
             private,
             name: format!("job {number}").into(),
             labels,
+            branch: None,
+            deploys: false,
+            interrupted: None,
+            given_up: false,
+            run: None,
             length,
             unheard: false,
             event_lost: false,
@@ -86,6 +102,16 @@ impl Job {
     }
 }
 
+impl Job {
+    /// The same job in a later attempt.
+    pub(super) fn again(&self) -> Self {
+        let Self { repository, private, name, labels, length, branch, deploys, .. } = self.clone();
+        Self { name, branch, deploys, ..Self::planned(0, &repository, private, labels, length) }
+    }
+}
+
+/// Added to the run of a job that is of another repository than the job before.
+const OTHER_REPOSITORY: u64 = 10_000;
 /// The number of every repository.
 const REPOSITORY: u64 = 77;
 /// Where GitHub's numbers of jobs start.
@@ -166,6 +192,8 @@ pub struct Script {
     pub removes_nothing: bool,
     /// It goes on calling a dead runner busy.
     pub never_gives_up: bool,
+    /// The App has no permission to re-run jobs.
+    pub forbids_reruns: bool,
     /// A new App has an owner that is neither an organization nor a person, as an enterprise.
     pub hides_app_owner: bool,
 }
@@ -258,6 +286,21 @@ impl Github {
     /// A job by number.
     pub fn job_mut(&mut self, number: u32) -> &mut Job {
         &mut self.jobs[number as usize]
+    }
+
+    /// The workflow run of a job.
+    #[must_use]
+    pub fn run_of(&self, number: u32) -> u64 {
+        let job = self.job(number);
+        job.run.unwrap_or_else(|| {
+            let run = run_of(number);
+            // A run is of one repository.
+            let first = (0..number).find(|other| {
+                run_of(*other) == run && self.job(*other).repository == job.repository
+            });
+            let first = first.unwrap_or(number);
+            run + OTHER_REPOSITORY * u64::from(first % 3)
+        })
     }
 
     /// A job by its id at GitHub; none of one that a test has made up.

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use muster_cloud::github::{Attempt, GitHubError, JitRequest, RunView};
+use muster_cloud::github::{Attempt, GitHubError, JitRequest};
 use muster_control::ports::{
-    Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen,
+    Github, JitConfig, JitError, JobSeen, QueuedJobs, Reach, Registrar, RepositoryPage,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::ids::{AppName, Entity, InstallationId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::job::JobEvent;
-use muster_domain::observation::{Deregistration, RunnerSeen};
+use muster_domain::observation::{Deregistration, RunSeen, RunnerSeen};
 use muster_domain::provider::{ErrorDetail as Told, ProviderError};
 use muster_domain::redelivery::{Delivery, DeliveryPage};
 use muster_domain::time::Time;
@@ -34,7 +34,11 @@ impl World {
     }
 
     /// A question that GitHub may not answer.
-    fn ask_github(&mut self, registrar: &Registrar, operation: &str) -> Result<(), ProviderError> {
+    pub(super) fn ask_github(
+        &mut self,
+        registrar: &Registrar,
+        operation: &str,
+    ) -> Result<(), ProviderError> {
         self.app_answers(registrar.entity.app(), operation)?;
         let is_of = |owner: &String| registrar.entity.covers(&format!("{owner}/any"));
         let script = &self.github.script;
@@ -109,7 +113,11 @@ impl World {
     }
 
     /// The answer is lost after the deed.
-    fn lose_answer(&mut self, fault: Fault, operation: &str) -> Result<(), ProviderError> {
+    pub(super) fn lose_answer(
+        &mut self,
+        fault: Fault,
+        operation: &str,
+    ) -> Result<(), ProviderError> {
         if self.strikes(fault) {
             return Err(ProviderError::Unavailable(self.github_told(operation, "timeout")));
         }
@@ -225,9 +233,7 @@ impl World {
     /// Never hidden by chance: a run and its job that are both not shown, twice and minutes apart,
     /// are gone.
     fn run_seen(&self, repository: &str, run: u64) -> Option<RunSeen> {
-        let (owner, name) = repository.split_once('/')?;
-        let RunView { is_over, conclusion } = self.github.truth.run_in(owner, name, run)?;
-        Some(RunSeen { is_over, conclusion })
+        self.seen_run(repository, run)
     }
 
     /// Jobs whose run has ended without them are in no listing.
@@ -354,7 +360,7 @@ impl Door {
     }
 
     /// An invocation without an installation token in its cache gets one first.
-    async fn token(&self, registrar: &Registrar) -> Result<(), ProviderError> {
+    pub(super) async fn token(&self, registrar: &Registrar) -> Result<(), ProviderError> {
         if self.cold.get() {
             self.call(|world| world.ask_github(registrar, "access-token")).await?;
             self.cold.set(false);

@@ -8,6 +8,7 @@
 
 mod peer;
 mod reaper;
+mod rerun;
 mod scale_up;
 
 use muster_domain::timings::Timings;
@@ -74,6 +75,20 @@ policies! {
     OneRunnerOneJob = "one-runner-one-job",
     /// An agent that has once reported itself is thought to wait for a job ever after.
     AgentsAreBelieved = "agents-are-believed",
+    /// Whichever jobs were interrupted, all that failed are run again.
+    AllFailedAreRerun = "all-failed-are-rerun",
+    /// A re-run that got no answer is asked for again later, without a look.
+    ReRunsAreRetried = "re-runs-are-retried",
+    /// Jobs are run again, and then that is noted.
+    ActsThenNotes = "acts-then-notes",
+    /// A run is looked at once, when its job has failed.
+    LooksOnce = "looks-once",
+    /// What EC2 has not said by then was not interrupted.
+    NoSettleRule = "no-settle-rule",
+    /// A run is run again whatever newer run there is.
+    NoLookAtNewerRuns = "no-look-at-newer-runs",
+    /// A later attempt is a job like any other.
+    AttemptsAreAlike = "attempts-are-alike",
 }
 
 impl PeerPolicy {

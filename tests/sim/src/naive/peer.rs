@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ports::{
     Compute, CreateImageError, Github, ImageStore, JitConfig, JitError, JobSeen, ListedMachine,
-    NewImage, Page, QueuedJobs, Reach, Registrar, RepositoryPage, RunSeen, ShownMachine,
-    StackImage, TerminationError,
+    NewImage, Page, QueuedJobs, Reach, Registrar, RepositoryPage, ShownMachine, StackImage,
+    TerminationError,
 };
 use muster_domain::agent::AgentDownload;
 use muster_domain::ec2::{LaunchError, Make};
 use muster_domain::ids::{AppName, Entity, ImageId, InstallationId, LaunchId, MachineId, RunnerId};
 use muster_domain::inquiry::ListPosition;
 use muster_domain::launch::{LaunchAnswer, LaunchRequest};
-use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunnerSeen};
+use muster_domain::observation::{Deregistration, Machine, MachineSeen, RunSeen, RunnerSeen};
 use muster_domain::provider::ProviderError;
 use muster_domain::redelivery::DeliveryPage;
 

@@ -16,7 +16,7 @@ use std::thread;
 use muster_control::Settings;
 use muster_domain::ids::Entity;
 use muster_domain::job::labels::Labels;
-use muster_domain::pool::Pool;
+use muster_domain::pool::{Pool, RerunPolicy};
 use muster_domain::pool_file::PoolFile;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Stored, Version};
@@ -206,6 +206,8 @@ fn plain(pool: &Pool) -> Pool {
         reserved_first: false,
         boot_hook: None,
         image_hook: None,
+        // Attempts that Muster ordered are among the jobs that are replayed.
+        rerun_on_interruption: Some(RerunPolicy::Off),
         ..pool.clone()
     };
     pool.tags.clear();

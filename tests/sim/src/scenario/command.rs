@@ -1,10 +1,11 @@
 //! What a scenario can do.
 
+use muster_cloud::github::{Again, RunFacts};
 use muster_domain::job::labels::Labels;
 use muster_domain::message::JobsMessage;
 use muster_domain::pool::limits::Balance;
 use muster_domain::pool::warm::{RepositoryEvent, WarmEvent, WarmRule};
-use muster_domain::pool::{LabelMatch, Pool};
+use muster_domain::pool::{LabelMatch, MergeQueuePolicy, Pool, RerunPolicy};
 use muster_domain::time::Seconds;
 use serde_json::json;
 
@@ -93,6 +94,25 @@ impl Scenario {
                 let number = index(number)?;
                 self.change(|world| world.cancel_job(number));
             }
+            ["somebody", "re-runs", rest @ ..] => self.re_run(rest)?,
+            ["fail", "fast", "job", job] => {
+                let number = index(job)?;
+                self.change(|world| {
+                    let run = world.github.truth_of(number).ok_or("nobody has queued it")?.run_id;
+                    world.github.truth.set_fail_fast(run);
+                    Ok::<_, String>(())
+                })?;
+            }
+            ["run", "of", "job", job, "is", "of", event, branch] => {
+                let number = index(job)?;
+                let (event, branch) = ((*event).to_owned(), (*branch).to_owned());
+                self.change(|world| {
+                    let run = world.github.truth_of(number).ok_or("nobody has queued it")?.run_id;
+                    let facts = RunFacts { workflow: 1, event, branch };
+                    world.github.truth.describe_run(run, facts);
+                    Ok::<_, String>(())
+                })?;
+            }
             [gate @ ("gate" | "approve" | "reject"), "job", number] => {
                 let number = index(number)?;
                 self.change(|world| match *gate {
@@ -147,6 +167,7 @@ impl Scenario {
             ["github", "forgets", number] => self.arrive(number, Arrival::Forgotten)?,
             ["github", rest @ ..] => self.github(rest)?,
             ["reclaim", number] => self.reclaim(number)?,
+            ["take", number] => self.arrive(number, Arrival::Reclaimed)?,
             ["hang", number] => self.arrive(number, Arrival::Hung)?,
             ["stop", number] => self.arrive(number, Arrival::Halted)?,
             ["ec2", "denies", number, "for", length] => self.deny(number, duration(length)?)?,
@@ -191,6 +212,16 @@ impl Scenario {
                 Some(("warm-on", value)) => pool.warm_on.push(warm_rule(value)?),
                 Some(("min-idle", value)) => pool.min_idle = number(value)?,
                 Some(("keep-failed", value)) => pool.keep_failed_seconds = Seconds(number(value)?),
+                Some(("rerun", value)) => {
+                    pool.rerun_on_interruption = Some(match value {
+                        "off" => RerunPolicy::Off,
+                        "on" => RerunPolicy::Interrupted,
+                        _ => RerunPolicy::All,
+                    });
+                }
+                Some(("merge-queue", "as-others")) => {
+                    pool.merge_queue = MergeQueuePolicy::AsOthers;
+                }
                 Some(("job-age", value)) => pool.job_age_seconds = Seconds(number(value)?),
                 None if *option == "disabled" => pool.enabled = false,
                 Some(("labels", value)) => labels = value.split(',').collect(),
@@ -221,6 +252,8 @@ impl Scenario {
             job_age_seconds: pool.job_age_seconds,
             keep_failed_seconds: pool.keep_failed_seconds,
             enabled: pool.enabled,
+            rerun_on_interruption: pool.rerun_on_interruption,
+            merge_queue: pool.merge_queue,
             ..plain
         });
         Ok(())
@@ -249,10 +282,13 @@ impl Scenario {
     fn queue(&mut self, number: u32, options: &[&str]) -> Result<(), String> {
         let mut labels = vec!["self-hosted", "linux"];
         let mut repository = REPOSITORY;
+        let (mut branch, mut deploys) = (None, false);
         for option in options {
             match option.split_once('=') {
                 Some(("labels", value)) => labels = value.split(',').collect(),
                 Some(("from", value)) => repository = value,
+                Some(("branch", value)) => branch = Some(value),
+                None if *option == "deploys" => deploys = true,
                 _ => return Err(format!("{option}: not an option of a job")),
             }
         }
@@ -269,6 +305,8 @@ impl Scenario {
             let job = world.github.job_mut(number);
             job.labels = labels;
             job.repository = repository.into();
+            job.branch = branch.map(Into::into);
+            job.deploys = deploys;
             world.queue_job(number);
         });
         Ok(())
@@ -358,6 +396,23 @@ impl Scenario {
                 return Err("its steps do not run".to_owned());
             }
             world.wake_machine_of(job);
+            Ok(())
+        })
+    }
+
+    /// A person runs a job of the last attempt again, or all that failed.
+    fn re_run(&mut self, rest: &[&str]) -> Result<(), String> {
+        let (job, is_all) = match rest {
+            ["job", job] => (index(job)?, false),
+            ["the", "failed", "jobs", "of", "the", "run", "of", "job", job] => (index(job)?, true),
+            _ => return Err("job N, or the failed jobs of the run of job N".to_owned()),
+        };
+        self.change(|world| {
+            let truth = world.github.truth_of(job).ok_or("nobody has queued it")?;
+            let (id, run) = (truth.id, truth.run_id);
+            let repository = world.github.job(job).repository.clone();
+            let again = if is_all { Again::Failed } else { Again::Job(id) };
+            world.run_again(&repository, run, again, false);
             Ok(())
         })
     }

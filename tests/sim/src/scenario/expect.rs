@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_cloud::ec2::Market;
 use muster_domain::ids::ImageId;
 use muster_domain::instance::{RunnerState, State};
 use muster_domain::pool::Pool;
@@ -113,6 +114,19 @@ impl Scenario {
                 let words = words.join(" ");
                 let told = self.change(|world| world.explained.join(" "));
                 (if told.contains(&words) { words.clone() } else { told }, words)
+            }
+            ["market", machine, market] => {
+                let machine = self.machine(number(machine)?)?;
+                let found = self.change(|world| world.ec2.instance(machine).market);
+                let found = if found == Market::Spot { "spot" } else { "on-demand" };
+                (found.to_owned(), (*market).to_owned())
+            }
+            // Attempts of a job's run.
+            ["attempts", "of", "job", job, count] => {
+                let job = index(job)?;
+                let found =
+                    self.change(|world| world.github.truth.last_attempt(world.github.run_of(job)));
+                (found.to_string(), (*count).to_owned())
             }
             ["launched", count] => {
                 let launched = self.change(|world| world.ec2.machines.len());

@@ -45,6 +45,8 @@ impl Scenario {
                 ["refuses", owner] => {
                     script.refuses.insert((*owner).to_owned());
                 }
+                ["forbids", "re-runs"] => script.forbids_reruns = true,
+                ["allows", "re-runs"] => script.forbids_reruns = false,
                 ["accepts", owner] if *owner != "all" => {
                     script.refuses.remove(*owner);
                 }
@@ -215,6 +217,7 @@ fn machine_fault(what: &str) -> Option<Fault> {
         "boots" => Fault::BootFails,
         "agents" => Fault::AgentGivesUp,
         "registrations" => Fault::ConfigureAnswerLost,
+        "re-runs" => Fault::RerunAnswerLost,
         "configurations" => Fault::ConfigureRefused,
         _ => return None,
     })

@@ -9,6 +9,7 @@ mod command;
 mod disturbed;
 mod expect;
 mod failures;
+mod interrupted;
 mod narrate;
 mod operator;
 mod stage;
@@ -29,6 +30,7 @@ use crate::world::{CloudConfig, World};
 
 pub use self::disturbed::{Broken, Disturbance, calls_of, disturb_each, undisturbed};
 pub(crate) use self::disturbed::{Disturbed, Way};
+pub use self::interrupted::interrupted;
 pub use self::stage::Stage;
 pub use self::timeline::render;
 

@@ -9,12 +9,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{InstanceName, JobKey, LaunchId, MachineId, PoolName, RunKey};
 use muster_domain::instance::{Group, Instance};
 use muster_domain::job::Job;
 use muster_domain::launch::{Launch, LaunchState};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::Pool;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 
@@ -33,6 +34,8 @@ pub enum Entry {
     Launch(Rc<Stored<Launch>>),
     /// An entry of the orphan ledger, or its end.
     Orphan(MachineId, Option<Stored<Orphan>>),
+    /// A workflow run with interrupted jobs.
+    Rerun(Stored<Rerun>),
 }
 
 /// One item in one index.
@@ -43,6 +46,7 @@ enum Lane {
     Job(JobKey),
     Launch(LaunchId),
     Orphan(MachineId),
+    Rerun(u64),
 }
 
 impl Entry {
@@ -53,6 +57,7 @@ impl Entry {
             Self::Job(next) => Lane::Job(next.key()),
             Self::Launch(next) => Lane::Launch(next.id.clone()),
             Self::Orphan(machine, _) => Lane::Orphan(machine.clone()),
+            Self::Rerun(next) => Lane::Rerun(next.run),
         }
     }
 }
@@ -79,6 +84,8 @@ pub struct Index {
     pub due: BTreeMap<(Time, InstanceName), Rc<Stored<Instance>>>,
     /// The orphan ledger.
     pub orphans: BTreeMap<MachineId, Stored<Orphan>>,
+    /// Workflow runs with interrupted jobs that are not closed.
+    pub reruns: BTreeMap<RunKey, Stored<Rerun>>,
     /// Queued jobs that no pool serves.
     pub unmatched: BTreeMap<WaitingKey, Rc<Stored<Job>>>,
     /// Jobs that wait for an approval.
@@ -100,6 +107,7 @@ impl Index {
             pools: pools.iter().map(|pool| (pool.name.clone(), OfPool::default())).collect(),
             due: BTreeMap::new(),
             orphans: BTreeMap::new(),
+            reruns: BTreeMap::new(),
             unmatched: BTreeMap::new(),
             gated: BTreeMap::new(),
             in_due: BTreeMap::new(),
@@ -116,6 +124,7 @@ impl Index {
         self.late.is_empty()
             && self.due.is_empty()
             && self.orphans.is_empty()
+            && self.reruns.is_empty()
             && self.gated.is_empty()
             && self.pools.iter().all(|(_, of)| of.live.is_empty() && of.waiting.is_empty())
     }
@@ -183,6 +192,11 @@ impl Index {
             Entry::Job(next) => self.show_job(next),
             Entry::Launch(next) => self.show_launch(next),
             Entry::Orphan(machine, Some(next)) => drop(self.orphans.insert(machine, next)),
+            Entry::Rerun(next) => {
+                let run = next.key();
+                self.reruns.remove(&run);
+                self.reruns.extend(next.due().is_some().then_some((run, next)));
+            }
             Entry::Orphan(machine, None) => drop(self.orphans.remove(&machine)),
         }
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Unavailable, Write};
 use muster_domain::audit::Audit;
-use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{AppName, InstanceName, JobKey, LaunchId, MachineId, PoolName, RunKey};
 use muster_domain::image::Images;
 use muster_domain::inquiry::Inquiries;
 use muster_domain::instance::Instance;
@@ -23,6 +23,7 @@ use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::redelivery::Redeliveries;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::{Change, Committed, Stored};
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -61,6 +62,8 @@ pub struct Tables {
     pub counters: BTreeMap<Scope, u32>,
     /// The orphan ledger.
     pub orphans: BTreeMap<MachineId, Stored<Orphan>>,
+    /// Workflow runs with interrupted jobs.
+    pub reruns: BTreeMap<RunKey, Stored<Rerun>>,
     /// The audit trail.
     pub audits: Vec<Audit>,
     /// Lines of usage, by their end and what they are about.
@@ -120,6 +123,7 @@ enum Item<'a> {
     Pool(&'a PoolName),
     Counter(&'a Scope),
     Orphan(&'a MachineId),
+    Rerun(u64),
     Switches,
     Cooldowns,
     Images,
@@ -145,6 +149,7 @@ fn item_of(write: &Write, number: usize) -> Item<'_> {
         Write::BindMachine { machine, .. } => Item::Machine(machine),
         Write::Orphan(next) => Item::Orphan(&next.next().machine),
         Write::OrphanGone(machine) => Item::Orphan(machine),
+        Write::Rerun(next) => Item::Rerun(next.run),
         Write::Switches(_) => Item::Switches,
         Write::Cooldowns(_) => Item::Cooldowns,
         Write::Images(_) => Item::Images,
@@ -176,6 +181,7 @@ impl Tables {
             capacities: BTreeMap::new(),
             counters: BTreeMap::new(),
             orphans: BTreeMap::new(),
+            reruns: BTreeMap::new(),
             audits: Vec::new(),
             usage: BTreeMap::new(),
             days: BTreeMap::new(),
@@ -254,6 +260,7 @@ impl Tables {
             }
             Write::BindMachine { machine, .. } => !self.owners.contains_key(machine),
             Write::Orphan(next) => is_replaced(self.orphans.get(&next.machine), next),
+            Write::Rerun(next) => is_replaced(self.reruns.get(&next.key()), next),
             Write::Switches(next) => is_replaced(self.switches.as_ref(), next),
             Write::Cooldowns(next) => is_replaced(self.cooldowns.as_ref(), next),
             Write::Images(next) => is_replaced(self.images.as_ref(), next),
@@ -330,6 +337,12 @@ impl Tables {
                     self.broken.remove(&format!("orphan#{machine}"));
                     self.orphans.insert(machine.clone(), next.clone());
                     self.index.enter(now, delay(), Entry::Orphan(machine, Some(next)));
+                }
+                Write::Rerun(next) => {
+                    let next = written(next);
+                    self.broken.remove(&format!("rerun#{}", next.key()));
+                    self.reruns.insert(next.key(), next.clone());
+                    self.index.enter(now, delay(), Entry::Rerun(next));
                 }
                 Write::Switches(next) => {
                     self.broken.remove("switches");

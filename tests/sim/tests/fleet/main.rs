@@ -25,6 +25,7 @@ mod every_answer;
 mod findings;
 mod hundreds;
 mod images;
+mod interruptions;
 mod lateness;
 mod ledger;
 mod listings;

@@ -31,10 +31,11 @@ pub(super) fn of_app(facts: &StackFacts<'_>) -> Vec<Finding> {
     all
 }
 
-/// Without an event that warms a pool, jobs start later, and nothing fails.
+/// Without an event that warms a pool, jobs start later, and without the permission to re-run them,
+/// interrupted jobs stay failed. Nothing else fails.
 const fn severity(check: AppCheck) -> Severity {
     match check {
-        AppCheck::WarmEvent => Severity::Warning,
+        AppCheck::WarmEvent | AppCheck::Reruns => Severity::Warning,
         _ => Severity::Error,
     }
 }

@@ -280,8 +280,8 @@ fn app() -> Known {
 /// Jobs start later without it, and nothing fails.
 fn app_without_push() -> Known {
     let app = AppStatus {
-        lacks: vec!["no push warms gpu".into()],
-        checks: vec![AppCheck::WarmEvent],
+        lacks: vec!["no push warms gpu".into(), "jobs of gpu are not re-run".into()],
+        checks: vec![AppCheck::WarmEvent, AppCheck::Reruns],
         unknown: Vec::new(),
     };
     Known { app: Some(app), ..Known::default() }
@@ -443,6 +443,7 @@ error app-event: It hears of no job. → muster github
 warning app-unknown: GitHub gives no answer. → muster github
 an event that warms a pool
 warning app-warm-event: No push warms gpu. → muster github
+warning app-reruns: Jobs of gpu are not re-run. → muster github
 jobs of nobody
 warning unserved: No pool serves 10 jobs (longest wait 7 s): b (4 jobs); d (3 jobs); c (2 jobs). → muster jobs lists them: change the job's labels or the pool's settings
 note awaiting-approval: 1 job waits for an approval at GitHub (longest wait 7 s). → approve the run on its page at GitHub; muster jobs lists the jobs

@@ -145,7 +145,7 @@ fn home_of(job: &Job, settings: &Settings) -> Option<Entity> {
 }
 
 /// Returns the account whose installation's rate limit an entity uses.
-fn account(entity: &Entity) -> String {
+pub(crate) fn account(entity: &Entity) -> String {
     let text = entity.as_str();
     let owner = match entity.kind() {
         EntityKind::Repository => text.split_once('/').map_or(text, |(owner, _)| owner),

@@ -7,6 +7,7 @@ use muster_domain::ids::PoolName;
 use muster_domain::job::run::{self, Judgement, RunLook};
 use muster_domain::job::{Job, JobEvent, JobStatus};
 use muster_domain::launch::record::trouble::RequestKind;
+use muster_domain::observation::RunSeen;
 use muster_domain::provider::ProviderError;
 use muster_domain::stored::Stored;
 use muster_domain::time::{Seconds, Time};
@@ -15,7 +16,7 @@ use super::{MAX_TROUBLES, Recover, account, home_of};
 use crate::context::Wired;
 use crate::health::note_answer;
 use crate::jobs::ingest::{Folded, Ingest};
-use crate::ports::{CommitError, Github, JobSeen, Queue, Registrar, RunSeen, Table};
+use crate::ports::{CommitError, Github, JobSeen, Queue, Registrar, Table};
 use crate::woken::Woken;
 use crate::writes::{self, PassError};
 

@@ -1,11 +1,12 @@
 //! Reads of orphans, switches, pools, the audit trail and cursors.
 
 use muster_domain::audit::Audit;
-use muster_domain::ids::{AppName, MachineId};
+use muster_domain::ids::{AppName, MachineId, RunKey};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::redelivery::Redeliveries;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -20,6 +21,11 @@ pub trait Operations {
     async fn orphans(&self) -> Result<Vec<Stored<Orphan>>, ReadError>;
     /// Returns a machine's entry in the orphan ledger.
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError>;
+    /// Returns the record of a workflow run with interrupted jobs.
+    async fn rerun(&self, run: RunKey) -> Result<Option<Stored<Rerun>>, ReadError>;
+    /// Returns the open records of workflow runs with interrupted jobs, the earliest due first, at
+    /// most `limit`.
+    async fn open_reruns(&self, limit: u32) -> Result<Vec<Stored<Rerun>>, ReadError>;
     /// Returns the switches, if they were ever used.
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError>;
     /// Returns the repositories to query GitHub about, if an event was ever unreadable.

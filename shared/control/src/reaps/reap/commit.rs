@@ -3,6 +3,7 @@
 use muster_domain::ids::JobKey;
 use muster_domain::instance::Instance;
 use muster_domain::lifecycle::Record;
+use muster_domain::observation::Observation;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
 
@@ -73,6 +74,28 @@ impl<P: Ports> Reap<'_, P> {
         let change = instance.change(instance.record().clone());
         let committed = self.context.table.commit(&[change.clone().into()]).await?;
         Ok(change.stored(&committed))
+    }
+
+    /// Records a Spot notice that arrived after the machine's end: it may explain why a job was cut
+    /// short, because a machine that powers itself off hides EC2's reason.
+    pub(super) async fn note_late_notice(
+        &self,
+        ended: &Instance,
+        seen: &Observation,
+        now: Time,
+    ) -> Result<(), PassError> {
+        let at = seen.spot_notice_at.unwrap_or(now);
+        if at > ended.since() {
+            return Ok(());
+        }
+        let mut next = ended.clone();
+        next.spot_notice(at);
+        // The instance itself is final.
+        let writes = writes::of_cut_job(self.context.table, &next, now).await?;
+        if !writes.is_empty() {
+            self.context.table.commit(&writes).await?;
+        }
+        Ok(())
     }
 
     /// Records a machine that never ran a job. After several in a row, the pool launches one at a

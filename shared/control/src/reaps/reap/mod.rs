@@ -181,6 +181,9 @@ impl<P: Ports> Reap<'_, P> {
         };
         let is_unattended =
             *pass.is_unattended.get_or_insert_with(|| self.is_unattended(&instance, now));
+        if !instance.state().is_live() && seen.spot_notice && instance.spot_notice_at.is_none() {
+            self.note_late_notice(&instance, &seen, now).await?;
+        }
         if instance.state().is_live() && pass.ticket.follows_a_failure(&instance, now) {
             // Proves that the table accepts writes before the pass spends quota on reads.
             instance = self.write_again(&instance).await?;

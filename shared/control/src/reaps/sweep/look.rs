@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{join, join_all, join3, join4, ready};
+use futures_util::future::{join, join_all, join3, join4, join5, ready};
 use muster_domain::instance::Instance;
 use muster_domain::job::Job;
 use muster_domain::launch::record::Cooldowns;
@@ -13,11 +13,12 @@ use muster_domain::pool::Pool;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::limits::Scope;
 use muster_domain::pool::warm::Warm;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
 
-use super::{MAX_GATED, MAX_WAITING, PAGE, POOLS_AT_ONCE, RECONCILED};
+use super::{MAX_GATED, MAX_RERUNS, MAX_WAITING, PAGE, POOLS_AT_ONCE, RECONCILED};
 use crate::Settings;
 use crate::metrics::Measures;
 use crate::pools::MAX_UNMATCHED;
@@ -39,6 +40,8 @@ pub(super) struct SweepReads {
     pub(super) switches: Read<Option<Stored<Switches>>>,
     /// The orphan ledger.
     pub(super) orphans: Read<Vec<Stored<Orphan>>>,
+    /// Workflow runs with interrupted jobs that are not re-run yet.
+    pub(super) reruns: Read<Vec<Stored<Rerun>>>,
     /// When EC2 was last compared with the tables.
     pub(super) reconciled: Read<Option<Time>>,
     /// EC2's recent refusals, and the causes of wasted machines.
@@ -67,11 +70,27 @@ impl SweepReads {
             table.unmatched_jobs(MAX_UNMATCHED),
             count(table, settings),
         );
-        let others =
-            join4(table.switches(), table.orphans(), table.cursor(RECONCILED), table.cooldowns());
+        let others = join5(
+            table.switches(),
+            table.orphans(),
+            table.open_reruns(MAX_RERUNS),
+            table.cursor(RECONCILED),
+            table.cooldowns(),
+        );
         let ((due, pools), (gated, unmatched, counted), others) = join3(rows, jobs, others).await;
-        let (switches, orphans, reconciled, cooldowns) = others;
-        Self { due, pools, gated, unmatched, switches, orphans, reconciled, cooldowns, counted }
+        let (switches, orphans, reruns, reconciled, cooldowns) = others;
+        Self {
+            due,
+            pools,
+            gated,
+            unmatched,
+            switches,
+            orphans,
+            reruns,
+            reconciled,
+            cooldowns,
+            counted,
+        }
     }
 }
 

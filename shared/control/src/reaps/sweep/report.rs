@@ -8,6 +8,7 @@ use muster_domain::ids::PoolName;
 use muster_domain::job::Job;
 use muster_domain::launch::record::trouble::Trouble;
 use muster_domain::orphan::Orphan;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::Stored;
 
 use super::gauges::Gauges;
@@ -52,6 +53,8 @@ pub struct SweepReport {
     pub kinds: BTreeSet<Arc<str>>,
     /// Waiting jobs without a recent event, longest silence first.
     pub silent: Vec<Stored<Job>>,
+    /// Workflow runs with interrupted jobs whose next look is due.
+    pub reruns: Vec<Stored<Rerun>>,
     /// Values for dashboards, without an alarm.
     pub gauges: Gauges,
     /// Parts of the sweep that failed; the others ran.
@@ -106,7 +109,7 @@ impl fmt::Debug for SweepReport {
         }
         show!(sent woken expired orphans ledger stopped_at_blast_radius oldest_pending_delete
             oldest_queued_job unserved is_owner_doubted refused_pools troubled_pools served_nothing
-            troubles switched_off kinds silent problems);
+            troubles switched_off kinds silent reruns problems);
         shown.finish_non_exhaustive()
     }
 }

@@ -21,6 +21,7 @@ fn event(status: JobStatus) -> JobEvent {
         name: "build".into(),
         workflow: (status >= JobStatus::InProgress).then(|| "CI".into()),
         branch: (status <= JobStatus::InProgress).then(|| "main".into()),
+        deploys: status == JobStatus::Queued,
         // Some `completed` events have no labels.
         labels: match status {
             JobStatus::Completed => Labels::default(),
@@ -65,7 +66,8 @@ fn every_order_and_repetition_ends_in_the_same_job() {
     use JobStatus::{Completed, InProgress, Queued, Waiting};
     let events = [Waiting, Queued, InProgress, Completed].map(event);
     let branch = Some("main".into());
-    let expected = JobEvent { labels: Labels::new(["linux"]), branch, ..event(Completed) };
+    let labels = Labels::new(["linux"]);
+    let expected = JobEvent { labels, branch, deploys: true, ..event(Completed) };
     in_every_order(&events, &expected);
 }
 
@@ -88,6 +90,7 @@ fn the_texts_are_those_of_the_higher_status() {
     let expected = JobEvent {
         labels: Labels::new(["linux"]),
         branch: branch.clone(),
+        deploys: true,
         runner: events[2].runner.clone(),
         runner_id: events[2].runner_id,
         ..events[3].clone()
@@ -96,7 +99,7 @@ fn the_texts_are_those_of_the_higher_status() {
     let [waiting, queued, started, ended] = events;
     let elsewhere = JobEvent { runner: Some("default-a-0-1".into()), ..ended };
     let labels = Labels::new(["linux"]);
-    let expected = JobEvent { labels, branch, ..elsewhere.clone() };
+    let expected = JobEvent { labels, branch, deploys: true, ..elsewhere.clone() };
     in_every_order(&[waiting, queued, started, elsewhere], &expected);
 }
 

@@ -60,7 +60,8 @@ pub(super) fn planned_launch(
                 launch: id.clone(),
                 claim: (index < claimed).then(|| job.key()),
             };
-            let instance = planned(view, slot, image);
+            let mut instance = planned(view, slot, image);
+            instance.prefers_on_demand = pool.prefers_on_demand(&job);
             if index >= claimed {
                 beyond.push((instance, job));
                 return None;

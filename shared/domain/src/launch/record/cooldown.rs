@@ -360,10 +360,18 @@ pub const fn first_market(policy: MarketPolicy) -> Market {
 pub(crate) fn next_market(pool: &Pool, slot: &Instance) -> Market {
     let waits_for_quota = slot.attempts > 1 && slot.refused == Some(ErrorClass::Quota);
     let falls_back = slot.refused.is_some_and(|class| pool.falls_back_after(class));
-    if slot.attempts > 0 && !waits_for_quota && falls_back {
-        return Market::OnDemand;
+    let first = slot_market(pool, slot);
+    match first {
+        _ if slot.attempts == 0 || waits_for_quota || !falls_back => first,
+        Market::Spot => Market::OnDemand,
+        Market::OnDemand => Market::Spot,
     }
-    first_market(pool.market)
+}
+
+/// Returns the market that a slot's first attempt tries first.
+pub(crate) fn slot_market(pool: &Pool, slot: &Instance) -> Market {
+    let is_mixed = pool.market == MarketPolicy::SpotThenOnDemand;
+    if slot.prefers_on_demand && is_mixed { Market::OnDemand } else { first_market(pool.market) }
 }
 
 /// Reclassifies refusals while a pool's configuration is new: EC2 may not see everything it names

@@ -1,7 +1,9 @@
 //! Brake: EC2 refuses everything that the pool could request (`launch/record/cooldown.rs`).
 
 use super::{Block, BlockScope, Brake, Case, Wanted};
+use crate::ec2::Market;
 use crate::launch::record::cooldown::{LaunchOptions, first_market, next_market};
+use crate::pool::MarketPolicy;
 
 pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
     offer(case).err()
@@ -10,11 +12,21 @@ pub(super) fn brake(case: &Case<'_>) -> Option<Block> {
 /// Returns what to request from EC2.
 pub(super) fn offer(case: &Case<'_>) -> Result<LaunchOptions, Block> {
     let pool = case.pool;
-    let market = match case.wanted {
-        Wanted::Slot(slot) => next_market(pool, slot),
-        Wanted::Job(_) | Wanted::Idle => first_market(pool.market),
+    let (market, prefers) = match case.wanted {
+        Wanted::Slot(slot) => (next_market(pool, slot), slot.prefers_on_demand),
+        Wanted::Job(job) if pool.prefers_on_demand(job) => (Market::OnDemand, true),
+        Wanted::Job(_) | Wanted::Idle => (first_market(pool.market), false),
     };
-    case.conditions.cooldowns.offer(pool, market, case.now).map_err(|refused| Block {
+    let cooldowns = &case.conditions.cooldowns;
+    let offered = cooldowns.offer(pool, market, case.now);
+    // Spot is better than waiting for On-Demand.
+    let is_mixed = pool.market == MarketPolicy::SpotThenOnDemand;
+    let other = (market == Market::OnDemand && prefers && is_mixed).then_some(Market::Spot);
+    let offered = match (offered, other) {
+        (Err(refused), Some(spot)) => cooldowns.offer(pool, spot, case.now).map_err(|_| refused),
+        (offered, _) => offered,
+    };
+    offered.map_err(|refused| Block {
         brake: Brake::Refusal,
         until: Some(refused.until),
         why: refused.reason,

@@ -56,7 +56,7 @@ fn each_default_is_what_a_field_that_is_left_out_has() {
         assert_eq!(right(&text), plain, "{field}: {default}");
         seen += 1;
     }
-    assert_eq!(seen, 13);
+    assert_eq!(seen, 14);
     let balance = fields::default_of("balance").unwrap_or_default();
     assert_eq!(right(&format!("balance: {balance}{MINIMAL}")), plain);
 }
@@ -174,7 +174,9 @@ fn parts() -> impl Strategy<Value = Value> {
         json!({}),
         json!({ "market": "spot", "max_price": "0.1" }),
         json!({ "market": "spot", "allocation": "diversified" }),
-        json!({ "market": "spot-then-on-demand" }),
+        json!({ "market": "spot-then-on-demand", "merge_queue": "as-others" }),
+        json!({ "market": "spot-then-on-demand", "rerun_on_interruption": false }),
+        json!({ "market": "spot", "rerun_on_interruption": "all" }),
         json!({ "allocation": "lowest-price", "reserved_first": true }),
     ]);
     let machines = any(vec![

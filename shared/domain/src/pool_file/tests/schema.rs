@@ -65,6 +65,7 @@ fn both_know_the_same_words() {
         (&schema["properties"]["balance"], words(BALANCES)),
         (&defs["match"], words(fields::MATCHES)),
         (&defs["market"], words(fields::MARKETS)),
+        (&defs["merge_queue"], words(fields::MERGE_QUEUES)),
         (&defs["arch"], words(fields::ARCHES)),
         (&defs["allocation"], words(fields::ALLOCATIONS)),
         (&defs["warm_rule"]["properties"]["event"], words(WarmEvent::ALL)),

@@ -194,6 +194,13 @@ const POOLS: &[(&str, &str, &str)] = &[
         "pools[0].reserved_first",
         "on-demand machines use reserved",
     ),
+    ("rerun_on_interruption: some", "pools[0].rerun_on_interruption", "true, false or all"),
+    (
+        "market: spot\nmerge_queue: on-demand",
+        "pools[0].merge_queue",
+        "this pool has only Spot machines",
+    ),
+    ("merge_queue: spot", "pools[0].merge_queue", "one of on-demand, as-others"),
     ("market: spot\nmax_price: cheap", "pools[0].max_price", "decimal"),
     ("market: spot\nmax_price: 0", "pools[0].max_price", "decimal"),
     // Limits.

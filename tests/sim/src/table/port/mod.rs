@@ -148,6 +148,10 @@ impl Door {
 
 impl Table for Door {
     async fn commit(&self, writes: &[Write]) -> Result<Committed, CommitError> {
-        self.call(|world| world.commit(writes)).await
+        self.call(|world| match world.naive {
+            None => world.commit(writes),
+            Some(_) => world.commit(&world.naive_writes(writes)),
+        })
+        .await
     }
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use muster_control::notices::Notices;
 use muster_control::ports::{CommitError, Operations, ReadError};
 use muster_domain::audit::Audit;
-use muster_domain::ids::{AppName, MachineId};
+use muster_domain::ids::{AppName, MachineId, RunKey};
 use muster_domain::inquiry::Inquiries;
 use muster_domain::orphan::Orphan;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::redelivery::Redeliveries;
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::Stored;
 use muster_domain::switches::Switches;
 use muster_domain::time::Time;
@@ -26,6 +27,20 @@ impl Operations for Door {
     async fn orphan(&self, machine: &MachineId) -> Result<Option<Stored<Orphan>>, ReadError> {
         let key = format!("orphan#{machine}");
         self.read_of(&key, |tables| tables.orphans.get(machine).cloned()).await
+    }
+
+    async fn rerun(&self, run: RunKey) -> Result<Option<Stored<Rerun>>, ReadError> {
+        self.read_of(&format!("rerun#{run}"), |tables| tables.reruns.get(&run).cloned()).await
+    }
+
+    async fn open_reruns(&self, limit: u32) -> Result<Vec<Stored<Rerun>>, ReadError> {
+        let listed = self.list(|tables| {
+            let mut open: Vec<_> = tables.index.reruns.values().cloned().collect();
+            open.sort_by_key(|one| one.turn());
+            open.truncate(limit as usize);
+            open
+        });
+        self.readable(listed.await, |one: &Rerun| format!("rerun#{}", one.key()))
     }
 
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {

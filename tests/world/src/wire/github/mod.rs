@@ -24,7 +24,7 @@ use super::{
 use muster_cloud::{
     Millis, World,
     calls::CallInfo,
-    github::{GitHubError, JitRequest, RateView, RunnerScope},
+    github::{Again, GitHubError, JitRequest, RateView, RunFacts, RunnerScope},
 };
 
 pub(super) fn router(cloud: Arc<Cloud>) -> Router {
@@ -334,6 +334,34 @@ fn act(
         Route::RunJobs { owner, repo, run } => {
             let jobs = world.github.run_jobs_view(owner, repo, *run);
             listing(request, jobs, |total, shown| json!({ "total_count": total, "jobs": shown }))
+        }
+        Route::AttemptJobs { owner, repo, run, attempt } => {
+            let jobs = world.github.attempt_jobs(owner, repo, *run, *attempt);
+            let jobs = jobs.into_iter().map(|job| world.github.job_view(job)).collect();
+            listing(request, jobs, |total, shown| json!({ "total_count": total, "jobs": shown }))
+        }
+        Route::LatestRuns { owner, repo, workflow } => {
+            let of = |name: &str| {
+                let found = request.query.iter().find(|(key, _)| key == name);
+                found.map(|(_, value)| value.clone()).unwrap_or_default()
+            };
+            let facts = RunFacts { workflow: *workflow, event: of("event"), branch: of("branch") };
+            let runs = world.github.runs_like(owner, repo, &facts).into_iter();
+            let runs = runs.filter_map(|(run, _)| world.github.run_view(owner, repo, run));
+            listing(
+                request,
+                runs.collect(),
+                |total, shown| json!({ "total_count": total, "workflow_runs": shown }),
+            )
+        }
+        Route::RerunJob { owner, repo, id } => {
+            let job = world.github.job_in(owner, repo, *id).ok_or_else(GitHubError::not_found)?;
+            world.rerun((owner, repo), job.run_id, Again::Job(*id), now)?;
+            Ok(json(201, &json!({})))
+        }
+        Route::RerunFailed { owner, repo, run } => {
+            world.rerun((owner, repo), *run, Again::Failed, now)?;
+            Ok(json(201, &json!({})))
         }
         Route::AccessToken(_)
         | Route::GetApp

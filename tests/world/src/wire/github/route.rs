@@ -28,6 +28,10 @@ pub(super) enum Route {
     ListRuns { owner: String, repo: String },
     GetRun { owner: String, repo: String, run: u64 },
     RunJobs { owner: String, repo: String, run: u64 },
+    AttemptJobs { owner: String, repo: String, run: u64, attempt: u32 },
+    LatestRuns { owner: String, repo: String, workflow: u64 },
+    RerunJob { owner: String, repo: String, id: u64 },
+    RerunFailed { owner: String, repo: String, run: u64 },
     Unknown(String),
 }
 
@@ -99,6 +103,7 @@ impl Route {
             ("GET", ["runner-groups"]) if !matches!(scope, RunnerScope::Repository { .. }) => {
                 Some(Self::ListGroups(scope))
             }
+            ("POST", rest) => Self::reruns(scope, rest),
             ("GET", rest) => Self::of_repository(scope, rest),
             _ => None,
         }
@@ -111,6 +116,24 @@ impl Route {
             ["runs"] => Some(Self::ListRuns { owner, repo }),
             ["runs", run] => Some(Self::GetRun { owner, repo, run: run.parse().ok()? }),
             ["runs", run, "jobs"] => Some(Self::RunJobs { owner, repo, run: run.parse().ok()? }),
+            ["runs", run, "attempts", attempt, "jobs"] => {
+                let (run, attempt) = (run.parse().ok()?, attempt.parse().ok()?);
+                Some(Self::AttemptJobs { owner, repo, run, attempt })
+            }
+            ["workflows", workflow, "runs"] => {
+                Some(Self::LatestRuns { owner, repo, workflow: workflow.parse().ok()? })
+            }
+            _ => None,
+        }
+    }
+
+    fn reruns(scope: RunnerScope, rest: &[&str]) -> Option<Self> {
+        let RunnerScope::Repository { owner, name: repo } = scope else { return None };
+        match rest {
+            ["jobs", id, "rerun"] => Some(Self::RerunJob { owner, repo, id: id.parse().ok()? }),
+            ["runs", run, "rerun-failed-jobs"] => {
+                Some(Self::RerunFailed { owner, repo, run: run.parse().ok()? })
+            }
             _ => None,
         }
     }
@@ -139,6 +162,9 @@ impl Route {
             Self::ListRuns { .. } => "list-runs",
             Self::GetRun { .. } => "get-run",
             Self::RunJobs { .. } => "list-run-jobs",
+            Self::AttemptJobs { .. } => "list-attempt-jobs",
+            Self::LatestRuns { .. } => "list-latest-runs",
+            Self::RerunJob { .. } | Self::RerunFailed { .. } => "rerun",
             Self::Unknown(_) => "unknown",
         }
     }
@@ -155,7 +181,11 @@ impl Route {
             Self::GetJob { owner, repo, .. }
             | Self::ListRuns { owner, repo }
             | Self::GetRun { owner, repo, .. }
-            | Self::RunJobs { owner, repo, .. } => {
+            | Self::RunJobs { owner, repo, .. }
+            | Self::AttemptJobs { owner, repo, .. }
+            | Self::LatestRuns { owner, repo, .. }
+            | Self::RerunJob { owner, repo, .. }
+            | Self::RerunFailed { owner, repo, .. } => {
                 Some(RunnerScope::Repository { owner: owner.clone(), name: repo.clone() })
             }
             Self::AccessToken(_)
@@ -180,9 +210,16 @@ impl Route {
             | Self::Redeliver(id) => {
                 vec![id.to_string()]
             }
-            Self::GetJob { owner, repo, id } => vec![format!("{owner}/{repo}"), id.to_string()],
-            Self::ListRuns { owner, repo } => vec![format!("{owner}/{repo}")],
-            Self::GetRun { owner, repo, run } | Self::RunJobs { owner, repo, run } => {
+            Self::GetJob { owner, repo, id } | Self::RerunJob { owner, repo, id } => {
+                vec![format!("{owner}/{repo}"), id.to_string()]
+            }
+            Self::ListRuns { owner, repo } | Self::LatestRuns { owner, repo, .. } => {
+                vec![format!("{owner}/{repo}")]
+            }
+            Self::GetRun { owner, repo, run }
+            | Self::RunJobs { owner, repo, run }
+            | Self::AttemptJobs { owner, repo, run, .. }
+            | Self::RerunFailed { owner, repo, run } => {
                 vec![format!("{owner}/{repo}"), run.to_string()]
             }
             Self::Unknown(what) => vec![what.clone()],

@@ -1,0 +1,94 @@
+//! What becomes of an interrupted job, in sentences for operators.
+
+use super::{Interruption, Rerun, RerunCall, RerunOutcome, RerunState, RerunWait};
+use crate::job::Job;
+use crate::time::Time;
+
+impl Rerun {
+    /// Explains a job of this run: how it was interrupted, and what became of it. Empty for a job
+    /// that was not interrupted.
+    #[must_use]
+    pub fn explain(&self, job: &Job, now: Time) -> Vec<String> {
+        let ordered = "Muster ordered this attempt, because EC2 took the machine of the one before: \
+                       its machine is On-Demand if the pool allows that.";
+        let mut lines: Vec<String> = job.rerun.then(|| ordered.to_owned()).into_iter().collect();
+        let event = &job.last_event;
+        let is_its = |one: &&Interruption| {
+            let by_id = one.runner.is_some() && one.runner == event.runner_id;
+            by_id || job.ran_on().as_ref() == Some(&one.instance)
+        };
+        let Some(one) = self.lost.iter().find(is_its) else { return lines };
+        let who =
+            if one.is_spot { "Spot took its machine back" } else { "Its machine's host failed" };
+        let at = one.at.clock(now);
+        lines.push(format!("{who} at {at}, after {} of work.", one.worked));
+        lines.push(self.sentence(now));
+        lines
+    }
+
+    /// Describes the state of the run's re-run in a sentence.
+    #[must_use]
+    pub fn sentence(&self, now: Time) -> String {
+        match &self.state {
+            RerunState::Open(_) if self.denied_since.is_some() => {
+                "GitHub does not allow Muster to re-run it: the App needs the permission actions: \
+                 write, and the owner must accept it. Muster tries again every hour for a day."
+                    .to_owned()
+            }
+            RerunState::Open(watch) => {
+                let waits = match watch.wait {
+                    RerunWait::Run => "the workflow run has ended",
+                    RerunWait::Missing => "GitHub shows the run, which it does not at the moment",
+                    RerunWait::Machine => "the machines of the run's other failed jobs have ended",
+                    RerunWait::NewerRun => "a newer run of the same branch has ended",
+                };
+                format!("Muster re-runs it when {waits}; next check at {}.", watch.due.clock(now))
+            }
+            RerunState::Intended { attempt, call, due, .. } => {
+                let what = match call {
+                    RerunCall::Job(_) => "the job",
+                    RerunCall::Failed => "the failed jobs",
+                };
+                let due = due.clock(now);
+                format!("Muster is re-running {what} of attempt {attempt}; next check at {due}.")
+            }
+            RerunState::Done { at, outcome } => outcome.sentence(&at.clock(now)),
+        }
+    }
+}
+
+impl RerunOutcome {
+    fn sentence(&self, at: &str) -> String {
+        let not = |why: &str| format!("Muster did not re-run it: {why}.");
+        match self {
+            Self::Rerun { attempt, jobs: 1 } => {
+                format!("Muster re-ran it at {at}: attempt {attempt}.")
+            }
+            Self::Rerun { attempt, jobs } => {
+                format!("Muster re-ran {jobs} jobs of the run at {at}: attempt {attempt}.")
+            }
+            Self::ByOthers { attempt } => not(&format!("attempt {attempt} was started by others")),
+            Self::Gone => not("GitHub no longer shows the run"),
+            Self::TooOld => not("GitHub re-runs a run only for 30 days"),
+            Self::InTime => not("GitHub shows that it ended by itself before"),
+            Self::Cancelled => not("the run was cancelled"),
+            Self::Mixed => not(
+                "other jobs of the run failed by themselves, and GitHub cannot re-run only the \
+                 interrupted ones; Re-run failed jobs on GitHub re-runs all of them",
+            ),
+            Self::Deploys => {
+                not("it belongs to a deployment environment, and may have deployed a part; \
+                 rerun_on_interruption: all re-runs such jobs too")
+            }
+            Self::Superseded => not("a newer run replaced this run"),
+            Self::TooOften => not("the run was interrupted three times"),
+            Self::Off => not("rerun_on_interruption of its pool is false"),
+            Self::PoolGone => not("its pool no longer exists"),
+            Self::NotAllowed => not(
+                "the App has no permission to; accept actions: write on GitHub to allow re-runs",
+            ),
+            Self::Refused { message } => not(&format!("GitHub refused: {message}")),
+            Self::Unanswered => not("GitHub did not answer; see the run on GitHub"),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Runs whose machines EC2 takes at random: R1 to R6 hold under ours, and each policy of a peer breaks
+//! one of them within 500 stories.
+
+use muster_sim::naive::PeerPolicy;
+use muster_sim::scenario::interrupted;
+
+#[test]
+fn only_interrupted_jobs_are_run_again() {
+    let mut ordered = 0;
+    for seed in 0..500 {
+        ordered += interrupted(seed, None).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
+    assert!(ordered > 100, "{ordered} attempts in 500 stories");
+}
+
+#[test]
+fn each_policy_of_a_peer_is_caught() {
+    let policies = [
+        PeerPolicy::AllFailedAreRerun,
+        PeerPolicy::ReRunsAreRetried,
+        PeerPolicy::ActsThenNotes,
+        PeerPolicy::LooksOnce,
+        PeerPolicy::NoSettleRule,
+        PeerPolicy::NoLookAtNewerRuns,
+        PeerPolicy::AttemptsAreAlike,
+    ];
+    for policy in policies {
+        let caught = (0..500).find_map(|seed| interrupted(seed, Some(policy)).err());
+        let caught = caught.unwrap_or_else(|| panic!("{policy:?} is not caught"));
+        let rule = caught.lines().next().unwrap_or_default();
+        assert!(rule.starts_with('R'), "{policy:?}: {caught}");
+    }
+}
