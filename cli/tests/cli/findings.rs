@@ -56,6 +56,8 @@ impl Known {
             foreign: &[],
             troubles: &self.troubles,
             cooldowns: &self.cooldowns,
+            reclaimed: &[],
+            reruns: &[],
             orphans: &self.orphans,
             notices: None,
             refused_prices: None,

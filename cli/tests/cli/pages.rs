@@ -75,6 +75,8 @@ pub(crate) fn with_findings(answer: Value) -> Value {
         foreign: &[],
         troubles: &troubles,
         cooldowns: told.cooldowns.as_deref().unwrap_or_default(),
+        reclaimed: &[],
+        reruns: &[],
         orphans: &told.orphans,
         notices: None,
         refused_prices: None,

@@ -1,4 +1,4 @@
-//! Records what GitHub's responses reveal about its entities, for all launch passes.
+//! Updates the record that launch passes share with what other passes found out.
 
 use muster_domain::causes::with_causes;
 use muster_domain::ids::Entity;
@@ -35,12 +35,17 @@ pub(crate) async fn note<T: Table>(
         Ok(_) => Ok(()),
         // Many concurrent passes record an equal finding.
         Err(PassError::Commit(CommitError::Conflict)) => {
-            tracing::warn!("failed to record an answer from GitHub: concurrent writes conflicted");
+            tracing::warn!(
+                "failed to record a finding for launch passes: concurrent writes conflicted"
+            );
             Ok(())
         }
         // Only launch passes need the record, and they report the damage.
         Err(PassError::Read(error @ ReadError::Unreadable { .. })) => {
-            tracing::error!(error = with_causes(&error), "failed to record an answer from GitHub");
+            tracing::error!(
+                error = with_causes(&error),
+                "failed to record a finding for launch passes"
+            );
             Ok(())
         }
         Err(error) => Err(error),

@@ -257,13 +257,18 @@ impl<W: Wired<Table: Table, Github: WorkflowRuns>> Reruns<'_, W> {
 
 /// Returns the audit line of a step: an intent, or a run whose interrupted jobs stay as they are.
 fn audit(before: &Rerun, next: &Rerun, now: Time) -> Option<Audit> {
+    let is_too_often = next.too_often_since().is_some() && before.too_often_since().is_none();
     let kind = match &next.state {
+        RerunState::Open(_) if is_too_often => AuditKind::JobsNotRerun,
         RerunState::Intended { .. } if matches!(before.state, RerunState::Open(_)) => {
             AuditKind::JobsRerun
         }
         RerunState::Open(_) | RerunState::Intended { .. } => return None,
         RerunState::Done { outcome, .. } => match outcome {
-            RerunOutcome::Rerun { .. } | RerunOutcome::InTime => return None,
+            // It was recorded when the wait for a person began.
+            RerunOutcome::Rerun { .. } | RerunOutcome::InTime | RerunOutcome::TooOften => {
+                return None;
+            }
             _ => AuditKind::JobsNotRerun,
         },
     };

@@ -242,13 +242,13 @@ pub(crate) async fn of_cut_job<T: Table>(
     ended: &Instance,
     now: Time,
 ) -> Result<Vec<Write>, PassError> {
+    if usage::loss(ended) != Some(Loss::Job) {
+        return Ok(Vec::new());
+    }
     let ran = match ended.runner.ran {
         Some(key) => readable(table.job(key).await)?,
         None => None,
     };
-    if usage::loss(ended) != Some(Loss::Job) {
-        return Ok(Vec::new());
-    }
     let line = Line::of_machine(ended, ran.as_deref()).map(Write::from);
     let rerun = interruption(table, ended, ran.as_deref(), now).await?;
     Ok(line.into_iter().chain(rerun).collect())

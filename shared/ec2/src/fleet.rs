@@ -213,6 +213,7 @@ fn make(group: &CreateFleetInstance) -> Make {
     Make {
         kind: group.instance_type().map(|kind| kind.as_str().into()),
         zone: group.availability_zone().or(asked).map(Into::into),
+        subnet: choice.and_then(|choice| choice.subnet_id()).map(Into::into),
         market: match group.lifecycle() {
             Some(InstanceLifecycle::Spot) => Some(Market::Spot),
             Some(InstanceLifecycle::OnDemand) => Some(Market::OnDemand),

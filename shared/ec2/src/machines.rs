@@ -267,6 +267,7 @@ fn make_of(instance: &Instance) -> Make {
     Make {
         kind: instance.instance_type().map(|kind| kind.as_str().into()),
         zone: zone.map(Into::into),
+        subnet: instance.subnet_id().map(Into::into),
         market: match instance.instance_lifecycle() {
             Some(InstanceLifecycleType::Spot) => Some(Market::Spot),
             None => Some(Market::OnDemand),

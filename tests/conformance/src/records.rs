@@ -79,6 +79,7 @@ fn make() -> Make {
     Make {
         kind: Some("m7i.large".into()),
         zone: Some("us-east-1a".into()),
+        subnet: Some("subnet-a".into()),
         market: Some(Market::Spot),
     }
 }

@@ -149,13 +149,10 @@ impl World {
                 let is_later = of.run_id == run && of.run_attempt > truth.run_attempt;
                 is_later && other.name == job.name && !is_copy
             });
-            let why = match self
-                .tables
-                .reruns
-                .get(&RunKey { app: AppName::MAIN, run })
-                .map(|record| &record.state)
-            {
-                _ if is_again => None,
+            let record = self.tables.reruns.get(&RunKey { app: AppName::MAIN, run });
+            let is_too_often = record.is_some_and(|record| record.too_often_since().is_some());
+            let why = match record.map(|record| &record.state) {
+                _ if is_again || is_too_often => None,
                 None => Some("is on no record"),
                 Some(RerunState::Done { outcome: RerunOutcome::InTime, .. }) => {
                     Some("counts as not interrupted")

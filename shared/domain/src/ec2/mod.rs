@@ -41,7 +41,7 @@ impl std::fmt::Display for Market {
     }
 }
 
-/// Type, zone and market of a machine, from EC2's own responses. Unreported values are `None`.
+/// Type, place and market of a machine, from EC2's own responses. Unreported values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Make {
     /// For example `m7i.large`.
@@ -50,6 +50,9 @@ pub struct Make {
     /// For example `us-east-1a`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Arc<str>>,
+    /// For example `subnet-0abc`. Not part of usage records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnet: Option<Arc<str>>,
     /// The purchasing option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub market: Option<Market>,
@@ -62,12 +65,19 @@ impl Make {
         *self == Self::default()
     }
 
+    /// Returns this make for a usage record, of which there are many.
+    #[must_use]
+    pub fn without_subnet(self) -> Self {
+        Self { subnet: None, ..self }
+    }
+
     /// Returns this make, with unknown values taken from the other one.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         Self {
             kind: self.kind.clone().or_else(|| other.kind.clone()),
             zone: self.zone.clone().or_else(|| other.zone.clone()),
+            subnet: self.subnet.clone().or_else(|| other.subnet.clone()),
             market: self.market.or(other.market),
         }
     }

@@ -24,6 +24,9 @@ const SETTLED_AFTER: Seconds = Seconds(15 * 60);
 /// Wait for a newer run. After a day of newer runs, the newest one has replaced this run.
 const NEWER_RUN: Seconds = Seconds(5 * 60);
 const REPLACED_AFTER: Seconds = Seconds(24 * 3600);
+/// Wait for a person after the last re-run, and for how long: meanwhile it is reported.
+const PERSON: Seconds = Seconds(30 * 60);
+const TOO_OFTEN_AFTER: Seconds = Seconds(24 * 3600);
 /// Wait for a permission, and for how long.
 const PERMISSION: Seconds = Seconds(3600);
 const NOT_ALLOWED_AFTER: Seconds = Seconds(24 * 3600);
@@ -216,7 +219,9 @@ impl Rerun {
             Choice::Nothing(RerunOutcome::InTime) => return self.end(self.nothing_lost(run), now),
             Choice::Nothing(outcome) => return self.end(outcome, now),
             Choice::Call(..) if self.ours.len() >= MAX_RERUNS && !self.ordered(run.attempt + 1) => {
-                return self.end(RerunOutcome::TooOften, now);
+                return self.wait_or(RerunWait::TooOften, watch, now, |rerun| {
+                    rerun.end(RerunOutcome::TooOften, now)
+                });
             }
             Choice::Call(call, number) => (call, number),
         };
@@ -406,6 +411,7 @@ impl RerunWatch {
             RerunWait::Missing => GONE_AFTER,
             RerunWait::Machine => SETTLED_AFTER,
             RerunWait::NewerRun => REPLACED_AFTER,
+            RerunWait::TooOften => TOO_OFTEN_AFTER,
             RerunWait::Run => return false,
         };
         self.wait == wait && now.is_past(self.since, longest)
@@ -418,6 +424,7 @@ impl RerunWatch {
             RerunWait::Missing => GONE_AFTER,
             RerunWait::Machine => SETTLE,
             RerunWait::NewerRun => NEWER_RUN,
+            RerunWait::TooOften => PERSON,
         };
         Self { due: now + after, looks: looks + 1, wait, since }
     }

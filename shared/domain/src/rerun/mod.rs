@@ -151,6 +151,8 @@ pub enum RerunWait {
     /// A newer run of the same workflow and branch has not ended; a re-run could cancel it through
     /// their concurrency group (paradedb #5305).
     NewerRun,
+    /// Muster re-ran it as often as it does. Somebody may re-run it, or a newer run may replace it.
+    TooOften,
 }
 
 /// The wait of an open record.
@@ -358,6 +360,15 @@ impl Rerun {
             RerunState::Open(watch) => Some(watch.due),
             RerunState::Intended { due, .. } => Some(*due),
             RerunState::Done { .. } => None,
+        }
+    }
+
+    /// Returns since when it waits for somebody to re-run what Muster does not re-run again.
+    #[must_use]
+    pub fn too_often_since(&self) -> Option<Time> {
+        match &self.state {
+            RerunState::Open(watch) if watch.wait == RerunWait::TooOften => Some(watch.since),
+            _ => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What becomes of an interrupted job, in sentences for operators.
 
-use super::{Interruption, Rerun, RerunCall, RerunOutcome, RerunState, RerunWait};
+use super::{Interruption, Rerun, RerunCall, RerunOutcome, RerunState, RerunWait, RerunWatch};
 use crate::job::Job;
 use crate::time::Time;
 
@@ -35,12 +35,17 @@ impl Rerun {
                  write, and the owner must accept it. Muster tries again every hour for a day."
                     .to_owned()
             }
+            RerunState::Open(RerunWatch { wait: RerunWait::TooOften, since, .. }) => {
+                RerunOutcome::TooOften.sentence(&since.clock(now))
+            }
             RerunState::Open(watch) => {
                 let waits = match watch.wait {
                     RerunWait::Run => "the workflow run has ended",
                     RerunWait::Missing => "GitHub shows the run, which it does not at the moment",
                     RerunWait::Machine => "the machines of the run's other failed jobs have ended",
-                    RerunWait::NewerRun => "a newer run of the same branch has ended",
+                    RerunWait::NewerRun | RerunWait::TooOften => {
+                        "a newer run of the same branch has ended"
+                    }
                 };
                 format!("Muster re-runs it when {waits}; next check at {}.", watch.due.clock(now))
             }

@@ -270,7 +270,7 @@ fn each_state_of_a_run_has_its_step() {
     let in_third = Interruption { attempt: Some(3), ..lost(1) };
     let twice = Rerun { ours: vec![2, 3], lost: vec![in_third], ..record() };
     let seen = run(|run| run.attempt = 3);
-    assert_eq!(told(decide(&twice, Some(&spot_pool()), &seen, at(240))), "TooOften");
+    assert_eq!(told(decide(&twice, Some(&spot_pool()), &seen, at(240))), "TooOften until 2040");
 }
 
 /// Looks until the record is closed. Returns the second at which it was.

@@ -44,7 +44,7 @@ impl Line {
         line.machine = Some(OfMachine {
             id,
             instance: Some(instance.name.clone()),
-            make: instance.make.clone(),
+            make: instance.make.clone().without_subnet(),
             template: instance.template_version.clone(),
             generation: instance.pool_generation,
             reason: instance.mark().map(|mark| mark.reason.as_str().to_owned()),
@@ -80,7 +80,7 @@ impl Line {
         line.machine = Some(OfMachine {
             id: orphan.machine.clone(),
             instance: orphan.instance.clone(),
-            make: orphan.make.clone(),
+            make: orphan.make.clone().without_subnet(),
             template: None,
             generation: 0,
             reason: None,
@@ -219,6 +219,14 @@ pub fn interruption(instance: &Instance) -> Option<EarlyEndCause> {
         return Some(EarlyEndCause::SpotNotice);
     }
     is_by_ec2.then_some(EarlyEndCause::HostLost)
+}
+
+/// Returns when EC2 announced that it reclaims the machine's Spot capacity, or when it did so without
+/// an announcement.
+#[must_use]
+pub fn reclaimed_at(instance: &Instance) -> Option<Time> {
+    let is_taken = instance.ended_by() == Some(SPOT_TERMINATION);
+    instance.spot_notice_at.or_else(|| is_taken.then(|| end_of(instance).0))
 }
 
 /// Returns whether the machine stopped its agent for an interruption of which EC2 has not reported

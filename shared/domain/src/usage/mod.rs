@@ -25,7 +25,7 @@ pub use self::facts::JobFacts;
 pub use self::fold::{DAY_KEPT, Day, Fold, InVain, Key, PoolWaits, Sum, UsageGroup};
 pub use self::items::{MOST_BYTES, PartOfDay};
 pub use self::line::{EarlyEndCause, EndedBy, Line, Moments, OfJob, OfMachine, UsageKind};
-pub use self::made::{Loss, cut_from, end_of, interruption, lacks_notice, loss};
+pub use self::made::{Loss, cut_from, end_of, interruption, lacks_notice, loss, reclaimed_at};
 pub use self::parts::Parts;
 pub use self::price::{Price, PricedBy};
 pub use self::prices::{

@@ -228,6 +228,7 @@ fn a_log_shows_the_wait_for_its_machine_and_the_price_if_they_are_known() {
     let make = Make {
         kind: Some("m7i.large".into()),
         zone: Some("us-east-1a".into()),
+        subnet: None,
         market: Some(Market::OnDemand),
     };
     let mut prices = Prices::default();

@@ -293,7 +293,12 @@ async fn the_zone_of_a_machine_is_the_answers() {
         let stub = Stub::new(vec![(200, answer.clone())]).await;
         let launched = stub.ec2.launch(&launch_id(), &request(Market::Spot)).await.expect("one");
         let kind = Some("m7i.large".into());
-        let make = Make { kind, zone: zone.map(Into::into), market: Some(Market::OnDemand) };
+        let make = Make {
+            kind,
+            zone: zone.map(Into::into),
+            subnet: Some("subnet-a".into()),
+            market: Some(Market::OnDemand),
+        };
         assert_eq!(launched.machines, [(id(), make)].into(), "{answer}");
     }
 }

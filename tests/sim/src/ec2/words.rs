@@ -54,6 +54,7 @@ pub(super) fn make(instance: &Instance) -> Make {
     Make {
         kind: Some(instance.instance_type.as_str().into()),
         zone: Some(instance.zone.as_str().into()),
+        subnet: instance.subnet_id.as_deref().map(Into::into),
         market: Some(market_of(instance.market)),
     }
 }
@@ -128,6 +129,7 @@ pub(super) fn launched(answer: &FleetAnswer) -> LaunchAnswer {
         let make = Make {
             kind: Some(group.instance_type.as_str().into()),
             zone: group.choice.zone.as_deref().map(Into::into),
+            subnet: group.choice.subnet_id.as_deref().map(Into::into),
             market: Some(market_of(group.market)),
         };
         group.ids.iter().filter_map(move |id| Some((id.parse().ok()?, make.clone())))

@@ -121,6 +121,11 @@ impl Scenario {
                 let found = if found == Market::Spot { "spot" } else { "on-demand" };
                 (found.to_owned(), (*market).to_owned())
             }
+            ["type", machine, kind] => {
+                let machine = self.machine(number(machine)?)?;
+                let found = self.change(|world| world.ec2.instance(machine).instance_type.clone());
+                (found.as_str().to_owned(), (*kind).to_owned())
+            }
             // Attempts of a job's run.
             ["attempts", "of", "job", job, count] => {
                 let job = index(job)?;

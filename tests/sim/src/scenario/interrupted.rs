@@ -24,12 +24,20 @@ const FIRST: u32 = 3;
 /// A job of a newer run.
 const NEWER: u32 = 6;
 
-/// Tells one such story, under our passes or under a peer's policy. Returns how many attempts Muster
-/// ordered.
+/// What happened in a story.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InterruptedRun {
+    /// Jobs whose machine EC2 took.
+    pub interrupted: usize,
+    /// Attempts that Muster ordered.
+    pub ordered: usize,
+}
+
+/// Tells one such story, under our passes or under a peer's policy.
 ///
 /// # Errors
 /// The rule that broke.
-pub fn interrupted(seed: u64, naive: Option<PeerPolicy>) -> Result<usize, String> {
+pub fn interrupted(seed: u64, naive: Option<PeerPolicy>) -> Result<InterruptedRun, String> {
     let mut rng = Rng::new(seed);
     let mut story = Scenario::under(naive);
     let market = ["spot", "spot-then-on-demand"][rng.index(2)];
@@ -84,13 +92,16 @@ pub fn interrupted(seed: u64, naive: Option<PeerPolicy>) -> Result<usize, String
         });
         story.pass(5 * MINUTE)?;
     }
-    let (ordered, violation) = story.change(|world| {
+    let (run, violation) = story.change(|world| {
         world.close_the_reruns();
-        let ordered = world.tables.reruns.values().map(|record| record.ours.len()).sum();
-        (ordered, world.violation.clone())
+        let run = InterruptedRun {
+            interrupted: world.github.known().filter(|(job, _)| job.interrupted.is_some()).count(),
+            ordered: world.tables.reruns.values().map(|record| record.ours.len()).sum(),
+        };
+        (run, world.violation.clone())
     });
     match violation {
         Some(broken) => Err(format!("{}: {}\n{}", broken.rule, broken.what, render(&story))),
-        None => Ok(ordered),
+        None => Ok(run),
     }
 }

@@ -30,7 +30,7 @@ use crate::world::{CloudConfig, World};
 
 pub use self::disturbed::{Broken, Disturbance, calls_of, disturb_each, undisturbed};
 pub(crate) use self::disturbed::{Disturbed, Way};
-pub use self::interrupted::interrupted;
+pub use self::interrupted::{InterruptedRun, interrupted};
 pub use self::stage::Stage;
 pub use self::timeline::render;
 

@@ -370,7 +370,8 @@ fn a_job_that_is_over() {
     let bench = quiet();
     let mut row = came_up(&bench.idle(1)[0], 0);
     let kind = Some("m7i.large".into());
-    row.make = Make { kind, zone: Some("use1-az1".into()), market: Some(Market::Spot) };
+    row.make =
+        Make { kind, zone: Some("use1-az1".into()), subnet: None, market: Some(Market::Spot) };
     let mut job = waiting(7, ago(610));
     job.seen_at = ago(609);
     job.last_event.runner = Some(row.runner_name());

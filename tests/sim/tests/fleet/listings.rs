@@ -183,7 +183,7 @@ fn a_list_says_what_runs_where() {
     let bench = quiet();
     let mut row = bench.idle(1).remove(0);
     let (kind, zone) = (Some("m7i.large".into()), Some("us-east-1a".into()));
-    row.make = Make { kind, zone, market: Some(Market::Spot) };
+    row.make = Make { kind, zone, subnet: None, market: Some(Market::Spot) };
     bench.store(std::slice::from_ref(&row));
     let starts = JobEvent {
         status: JobStatus::InProgress,

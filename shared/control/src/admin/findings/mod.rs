@@ -7,6 +7,7 @@ mod github;
 mod images;
 mod jobs;
 mod machines;
+mod spot;
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,11 @@ use muster_domain::causes::with_causes;
 use muster_domain::image::Images;
 use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::launch::record::foreign_runners::ForeignRunners;
+use muster_domain::launch::record::reclaimed::ReclaimedPlace;
 use muster_domain::launch::record::registrations::FailingRegistrations;
 use muster_domain::launch::record::trouble::Trouble;
 use muster_domain::pool::limits::Scope;
+use muster_domain::rerun::Rerun;
 use muster_domain::usage::{PriceSource, RefusedPrices};
 
 pub use self::costs::not_rolled_up;
@@ -46,6 +49,10 @@ pub struct StackFacts<'a> {
     pub troubles: &'a [Trouble],
     /// What EC2 refuses.
     pub cooldowns: &'a [Cooldown],
+    /// Places where EC2 has reclaimed Spot capacity lately.
+    pub reclaimed: &'a [ReclaimedPlace],
+    /// Workflow runs with interrupted jobs that wait.
+    pub reruns: &'a [Rerun],
     /// The orphan ledger.
     pub orphans: &'a [OrphanStatus],
     /// What notifications were sent.
@@ -70,6 +77,8 @@ pub fn findings(facts: &StackFacts<'_>) -> Vec<Finding> {
     all.extend(machines::of_images(facts));
     all.extend(limits(&facts.overview.limits));
     all.extend(machines::refusals(facts.cooldowns, facts.overview.now));
+    all.extend(spot::of_reclaimed(facts));
+    all.extend(spot::of_reruns(facts));
     all.extend(machines::of_ends(facts));
     all.extend(machines::of_orphans(facts));
     all.extend(facts.notices.and_then(undelivered));

@@ -12,10 +12,12 @@ use muster_domain::instance::{Groups, Waiting};
 use muster_domain::job::labels::{LabelRows, Labels};
 use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::launch::record::foreign_runners::ForeignRunners;
+use muster_domain::launch::record::reclaimed::ReclaimedPlace;
 use muster_domain::launch::record::registrations::FailingRegistrations;
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 use muster_domain::pool::limits::Scope;
 use muster_domain::provider::ErrorDetail;
+use muster_domain::rerun::{Rerun, RerunState, RerunWait, RerunWatch};
 use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{PriceSource, RefusedPrices};
@@ -38,6 +40,8 @@ struct Known {
     agents: AgentsStatus,
     limits: Vec<LimitStatus>,
     cooldowns: Vec<Cooldown>,
+    reclaimed: Vec<ReclaimedPlace>,
+    reruns: Vec<Rerun>,
     orphans: Vec<OrphanStatus>,
     notices: Option<Notices>,
     refused_prices: BTreeMap<PriceSource, RefusedPrices>,
@@ -68,6 +72,8 @@ impl Known {
             foreign: &self.foreign,
             troubles: &self.troubles,
             cooldowns: &self.cooldowns,
+            reclaimed: &self.reclaimed,
+            reruns: &self.reruns,
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
             refused_prices: Some(&self.refused_prices),
@@ -168,6 +174,8 @@ fn everything() -> Vec<(&'static str, Known)> {
         ("an image", image()),
         ("a limit", limit()),
         ("what EC2 refuses", refusals()),
+        ("places where Spot was interrupted", reclaimed()),
+        ("interrupted jobs", reruns()),
         ("orphans", orphans()),
         ("notices that nobody takes", notices()),
         ("prices that AWS refuses", refused_prices()),
@@ -335,6 +343,45 @@ fn refusals() -> Known {
     Known { cooldowns, ..Known::default() }
 }
 
+fn reclaimed() -> Known {
+    let place = |kind: &str, zone: Option<&str>, times| ReclaimedPlace {
+        place: Override { instance_type: kind.into(), subnet: "subnet-a".into() },
+        zone: zone.map(Into::into),
+        at: NOW - Seconds(60),
+        until: NOW + Seconds(540),
+        times,
+    };
+    let zone = Some("us-east-1a");
+    let reclaimed = [("a", None, 1), ("b", zone, 2), ("c", zone, 3), ("d", zone, 1)];
+    let reclaimed = reclaimed.map(|(kind, zone, times)| place(kind, zone, times));
+    Known { reclaimed: reclaimed.into(), ..Known::default() }
+}
+
+fn reruns() -> Known {
+    let run = |run: u64, wait: RerunWait, denied_since: Option<Time>| Rerun {
+        schema: 1,
+        run,
+        repository: "acme/app".into(),
+        repository_id: None,
+        installation: None,
+        pool: gpu(),
+        opened_at: NOW - Seconds(600),
+        lost: Vec::new(),
+        ours: Vec::new(),
+        denied_since,
+        state: RerunState::Open(RerunWatch { due: NOW, looks: 1, wait, since: NOW }),
+    };
+    let denied = Some(NOW - Seconds(60));
+    let reruns = vec![
+        run(1, RerunWait::Run, None),
+        run(2, RerunWait::TooOften, None),
+        run(3, RerunWait::Run, denied),
+        run(4, RerunWait::Machine, denied),
+        run(5, RerunWait::NewerRun, None),
+    ];
+    Known { reruns, ..Known::default() }
+}
+
 fn orphans() -> Known {
     let orphans = vec![orphan(3, true, 0), orphan(2, true, 4), orphan(7, false, 0)];
     Known { orphans, ..Known::default() }
@@ -458,6 +505,12 @@ what EC2 refuses
 error ec2-refuses-pool:gpu: EC2 refuses launches in pool gpu: InvalidAMI: not now; 2 times, next try 08:01:10. → muster alarms pool-refused
 warning ec2-places:NoCapacity: No spot capacity for a in subnet-a, b in subnet-a: NoCapacity: not now; next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
 warning ec2-places:Unsupported: No spot capacity for c in subnet-a: Unsupported: not now; 2 times, next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
+places where Spot was interrupted
+note spot-avoided: Launches avoid Spot machines of type a in subnet-a until 08:09:10 (interrupted once), b in us-east-1a until 08:09:10 (interrupted twice), c in us-east-1a until 08:09:10 (interrupted 3 times) and 1 more. → nothing to do: launches use the pool's other types and subnets, or On-Demand if the pool allows it
+interrupted jobs
+warning rerun-too-often:acme/app/runs/2: EC2 interrupted jobs of acme/app/runs/2 three times; Muster does not re-run them again. → re-run them on the run's page at GitHub, or set market: on-demand in pool gpu
+warning rerun-denied:acme: GitHub does not allow Muster to re-run interrupted jobs of acme (2 workflow runs): the App needs the permission actions: write. → muster doctor, which says where to accept it
+note rerun-waiting: Interrupted jobs of 2 workflow runs wait to be re-run; muster explain says for what. → nothing to do: Muster re-runs the jobs when it can
 orphans
 error orphans: 2 machines are running but belong to no instance (the first since 08:00:02); 4 attempts to terminate i-00000000000000002: TerminateInstances: Denied: some. → muster alarms orphans
 warning strays: Machine i-00000000000000007 has this stack's tag, but Muster did not launch it and will not terminate it. → remove the tag muster:stack, or terminate: aws ec2 terminate-instances --instance-ids i-00000000000000007

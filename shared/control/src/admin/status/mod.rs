@@ -5,7 +5,7 @@ mod pools;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use futures_util::future::{try_join_all, try_join3, try_join4, try_join5};
+use futures_util::future::{try_join_all, try_join4, try_join5};
 use muster_api::AdminError;
 use muster_api::answers::{
     AgentsStatus, Answer, AppStatus, EntityStatus, Finding, ImageAgent, LimitStatus, Location,
@@ -20,6 +20,7 @@ use muster_domain::launch::record::Cooldowns;
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 use muster_domain::pool::Pool;
 use muster_domain::pool::limits::{Headroom, Scope};
+use muster_domain::rerun::Rerun;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
 use muster_domain::usage::Prices;
@@ -42,6 +43,8 @@ const LOOKED_AT: u32 = 100;
 const REASONS_SHOWN: usize = 10;
 /// Number of audit lines about switches that `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
+/// Maximum number of workflow runs with interrupted jobs that are read.
+const RERUNS_READ: u32 = 100;
 /// How many findings `overview` shows.
 const FINDINGS_SHOWN: usize = 20;
 
@@ -57,6 +60,8 @@ struct StackSnapshot {
     costs_due: Option<Time>,
     prices: Option<Prices>,
     images: Option<Images>,
+    /// Workflow runs with interrupted jobs that wait.
+    reruns: Vec<Rerun>,
     /// Records that cannot be parsed. Their contents are left out.
     damages: Vec<ReadError>,
 }
@@ -79,6 +84,8 @@ impl StackSnapshot {
             failing: cooldowns.map_or(&[][..], |known| &known.failing),
             troubles: cooldowns.map_or(&[][..], |known| &known.troubles),
             cooldowns: &cooldowns.map(|known| known.reported(overview.now)).unwrap_or_default(),
+            reclaimed: &cooldowns.map(|known| known.avoided(overview.now)).unwrap_or_default(),
+            reruns: &self.reruns,
             orphans: &self.orphans,
             notices: self.notices.as_ref(),
             refused_prices: self.prices.as_ref().map(|prices| &prices.refused),
@@ -180,7 +187,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
         let damage = settings.damage.as_ref().map(|damage| damage.error.clone());
         let damages = RefCell::new(Vec::from_iter(damage));
         let counted = self.pools.iter().map(|pool| self.counted(pool, &damages, now));
-        let (counted, nobodys, records, (costs_due, prices, images)) = try_join4(
+        let (counted, nobodys, records, (costs_due, prices, images, reruns)) = try_join4(
             try_join_all(counted),
             try_join4(
                 table.count_unmatched_jobs(),
@@ -198,10 +205,11 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
                 },
                 noted(&damages, table.notices()),
             ),
-            try_join3(
+            try_join4(
                 late_since(table, now),
                 noted(&damages, table.prices()),
                 noted(&damages, table.images()),
+                table.open_reruns(RERUNS_READ),
             ),
         )
         .await?;
@@ -247,6 +255,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
             costs_due,
             prices,
             images,
+            reruns: reruns.into_iter().map(Stored::into_record).collect(),
             damages,
         })
     }

@@ -1,14 +1,17 @@
 //! Builds and commits what a reap pass writes.
 
+use muster_domain::causes::with_causes;
 use muster_domain::ids::JobKey;
 use muster_domain::instance::Instance;
 use muster_domain::lifecycle::Record;
 use muster_domain::observation::Observation;
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::Time;
+use muster_domain::usage;
 
 use super::Reap;
 use crate::context::Ports;
+use crate::health;
 use crate::launches::headroom;
 use crate::ports::{CommitError, Launches, Table, Write};
 use crate::writes::{self, Before, PassError};
@@ -61,7 +64,21 @@ impl<P: Ports> Reap<'_, P> {
             true => before.clone(),
             false => before.change(next.clone()).stored(&committed),
         };
+        self.note_reclaim(before, next, now).await;
         Ok((stored, gave_back))
+    }
+
+    /// Records that EC2 reclaimed Spot capacity, so that launches avoid its place for a while. That
+    /// is advice, so a failed write does not fail the pass.
+    async fn note_reclaim(&self, before: &Instance, next: &Instance, now: Time) {
+        let news = usage::reclaimed_at(next).filter(|_| usage::reclaimed_at(before).is_none());
+        let Some(at) = news else { return };
+        let noted =
+            health::note(self.context.table, |known| known.after_reclaim(&next.make, at, now));
+        if let Err(error) = noted.await {
+            tracing::warn!(instance.id = %next.name, error = with_causes(&error),
+                "failed to record where EC2 reclaimed a machine");
+        }
     }
 
     /// Writes the instance unchanged. If the table refuses writes, this ends the pass before it
@@ -95,6 +112,7 @@ impl<P: Ports> Reap<'_, P> {
         if !writes.is_empty() {
             self.context.table.commit(&writes).await?;
         }
+        self.note_reclaim(ended, &next, now).await;
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 
 pub mod cooldown;
 pub mod foreign_runners;
+pub mod reclaimed;
 pub mod registrations;
 pub mod trouble;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use self::cooldown::Cooldown;
 use self::foreign_runners::ForeignRunners;
+use self::reclaimed::ReclaimedPlace;
 use self::registrations::FailingRegistrations;
 use self::trouble::Trouble;
 use crate::SCHEMA;
@@ -42,6 +44,9 @@ pub struct Cooldowns {
     /// Pools whose jobs run on runners of another fleet.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub foreign: Arc<[ForeignRunners]>,
+    /// Types and subnets of which EC2 has reclaimed Spot capacity lately.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub reclaimed: Arc<[ReclaimedPlace]>,
 }
 
 impl Default for Cooldowns {
@@ -55,6 +60,7 @@ impl Default for Cooldowns {
             agents: Agents::default(),
             failing: Arc::default(),
             foreign: Arc::default(),
+            reclaimed: Arc::default(),
         }
     }
 }

@@ -12,8 +12,12 @@ use crate::usage::{
 fn run() -> Line {
     let instance = exited().with(|i| i.runner.ran = Some(CLAIMED));
     let mut line = Line::of_machine(&gone(instance, 1200), Some(&ran(50, 100))).expect("a line");
-    machine(&mut line).make =
-        Make { kind: Some("m7i.xlarge".into()), zone: None, market: Some(Market::OnDemand) };
+    machine(&mut line).make = Make {
+        kind: Some("m7i.xlarge".into()),
+        zone: None,
+        subnet: None,
+        market: Some(Market::OnDemand),
+    };
     let (disk, on_demand) = (Some(1_000), Some(200_000));
     line.price = Some(Price { machine: 200_000, by: PricedBy::List, on_demand, disk });
     line.used = Some(Used {

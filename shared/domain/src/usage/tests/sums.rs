@@ -18,7 +18,7 @@ use crate::usage::{
 
 fn make(kind: &str, market: Market) -> Make {
     let zone = Some("us-east-1a".into());
-    Make { kind: Some(kind.into()), zone, market: Some(market) }
+    Make { kind: Some(kind.into()), zone, subnet: None, market: Some(market) }
 }
 
 /// m7i.large at ten cents per hour On-Demand and four on Spot; forty GiB at 73 cents per month.

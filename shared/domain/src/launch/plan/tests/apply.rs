@@ -87,6 +87,7 @@ fn a_slot_keeps_what_its_machine_is() {
     let make = |kind: Option<&str>, zone: Option<&str>, market| Make {
         kind: kind.map(Into::into),
         zone: zone.map(Into::into),
+        subnet: None,
         market,
     };
     let answer = |make| {

@@ -80,6 +80,54 @@ fn what_cools_down_is_not_in_the_request() {
     assert_eq!((plan.left.len(), plan.put_off.len()), (0, 0));
 }
 
+/// Each row: the pool's market, its places in which EC2 reclaimed a machine, those that it refuses, and
+/// what is requested: the market and the number of places.
+#[test]
+fn an_interruption_changes_what_is_requested_and_never_whether() {
+    use MarketPolicy::{OnDemand, Spot, SpotThenOnDemand};
+    let places = pool().places();
+    let all = places.len();
+    assert!(all > 2, "{all}");
+    let on_demand = [standard(Market::OnDemand)];
+    let rows: [(MarketPolicy, usize, &[CooldownScope], usize, (Market, usize)); 9] = [
+        (Spot, 1, &[], 0, (Market::Spot, all - 1)),
+        (SpotThenOnDemand, 1, &[], 0, (Market::Spot, all - 1)),
+        (OnDemand, all, &[], 0, (Market::OnDemand, all)),
+        (Spot, all, &[], 0, (Market::Spot, all)),
+        (SpotThenOnDemand, all, &[], 0, (Market::OnDemand, all)),
+        // On-Demand is refused.
+        (SpotThenOnDemand, all, &on_demand, 0, (Market::Spot, all)),
+        // The other places are refused.
+        (Spot, 1, &[], all - 1, (Market::Spot, 1)),
+        (SpotThenOnDemand, 1, &[], all - 1, (Market::OnDemand, all)),
+        (SpotThenOnDemand, 1, &on_demand, all - 1, (Market::Spot, 1)),
+    ];
+    for (policy, reclaimed, closed_too, refused, expected) in rows {
+        let refused = places.iter().rev().take(refused).cloned();
+        let refused =
+            refused.map(|place| CooldownScope::Place { market: Market::Spot, place, pool: None });
+        let closed_all = closed_too.iter().cloned().chain(refused);
+        let mut record = known(closed_all.map(|scope| closed(scope, 1_001)).collect());
+        for place in &places[..reclaimed] {
+            let make = Make {
+                kind: Some(place.instance_type.clone()),
+                subnet: Some(place.subnet.clone()),
+                market: Some(Market::Spot),
+                zone: None,
+            };
+            record = record.after_reclaim(&make, at(500), at(500)).expect("a place");
+        }
+        let plan = planned(&of(policy), &record, Vec::new());
+        let [launch] = plan.launches.as_slice() else { panic!("{policy:?}: one launch") };
+        let request = &launch.launch.request;
+        let row = format!("{policy:?}, {reclaimed} of {all}");
+        assert_eq!((request.market, request.overrides.len()), expected, "{row}");
+        let avoids = |place: &Override| places[..reclaimed].contains(place);
+        let is_avoided = request.market == Market::Spot && request.overrides.iter().any(avoids);
+        assert_eq!(is_avoided, expected.0 == Market::Spot && expected.1 != all - 1, "{row}");
+    }
+}
+
 #[test]
 fn what_cannot_be_asked_for_waits_with_its_reason_and_its_time() {
     let pool = of(MarketPolicy::Spot);

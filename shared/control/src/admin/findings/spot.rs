@@ -1,0 +1,88 @@
+//! Spot interruptions: places that launches avoid, and jobs that wait to run again or never will.
+
+use std::collections::BTreeMap;
+
+use muster_api::answers::{Finding, Location, Severity};
+use muster_domain::launch::record::reclaimed::ReclaimedPlace;
+use muster_domain::rerun::Rerun;
+
+use super::StackFacts;
+
+/// Maximum number of places that a sentence lists.
+const PLACES: usize = 3;
+
+/// Returns the places that launches avoid, as one finding.
+pub(super) fn of_reclaimed(facts: &StackFacts<'_>) -> Option<Finding> {
+    let now = facts.overview.now;
+    let place = |one: &ReclaimedPlace| {
+        let zone = one.zone.as_ref().unwrap_or(&one.place.subnet);
+        let times = match one.times {
+            1 => "once".to_owned(),
+            2 => "twice".to_owned(),
+            times => format!("{times} times"),
+        };
+        let (kind, until) = (&one.place.instance_type, one.until.clock(now));
+        format!("{kind} in {zone} until {until} (interrupted {times})")
+    };
+    let (listed, more) = facts.reclaimed.split_at(facts.reclaimed.len().min(PLACES));
+    let mut listed = listed.iter().map(place).collect::<Vec<_>>().join(", ");
+    if !more.is_empty() {
+        listed = format!("{listed} and {} more", more.len());
+    }
+    let since = facts.reclaimed.iter().map(|one| one.at).min()?;
+    let message = format!("launches avoid Spot machines of type {listed}");
+    let finding = Finding::new("spot-avoided", Severity::Note, Location::Stack, &message);
+    let fix = "nothing to do: launches use the pool's other types and subnets, or On-Demand if the pool allows it";
+    Some(finding.since(since).fix(fix))
+}
+
+/// Returns what keeps interrupted jobs from running again.
+pub(super) fn of_reruns(facts: &StackFacts<'_>) -> Vec<Finding> {
+    let (mut denied, mut waiting) = (BTreeMap::<&str, Vec<&Rerun>>::new(), Vec::new());
+    let mut all = Vec::new();
+    for one in facts.reruns {
+        if let Some(since) = one.too_often_since() {
+            let run = format!("{}/runs/{}", one.repository, one.run);
+            let message = format!(
+                "EC2 interrupted jobs of {run} three times; Muster does not re-run them again"
+            );
+            let key = format!("rerun-too-often:{run}");
+            let finding = Finding::new(key, Severity::Warning, Location::Stack, &message);
+            let fix = format!(
+                "re-run them on the run's page at GitHub, or set market: on-demand in pool {}",
+                one.pool
+            );
+            all.push(finding.since(since).fix(fix));
+        } else if one.denied_since.is_some() {
+            let owner =
+                one.repository.rsplit_once('/').map_or(&*one.repository, |(owner, _)| owner);
+            denied.entry(owner).or_default().push(one);
+        } else {
+            waiting.push(one);
+        }
+    }
+    all.extend(denied.into_iter().map(|(owner, runs)| {
+        let message = format!(
+            "GitHub does not allow Muster to re-run interrupted jobs of {owner} ({}): the App needs \
+             the permission actions: write",
+            counted(runs.len())
+        );
+        let (key, since) =
+            (format!("rerun-denied:{owner}"), runs.iter().filter_map(|one| one.denied_since).min());
+        let finding = Finding::new(key, Severity::Warning, Location::Stack, &message);
+        finding.since(since).fix("muster doctor, which says where to accept it")
+    }));
+    if let Some(since) = waiting.iter().map(|one| one.opened_at).min() {
+        let message = format!(
+            "interrupted jobs of {} wait to be re-run; muster explain says for what",
+            counted(waiting.len())
+        );
+        let finding = Finding::new("rerun-waiting", Severity::Note, Location::Stack, &message);
+        all.push(finding.since(since).fix("nothing to do: Muster re-runs the jobs when it can"));
+    }
+    all
+}
+
+fn counted(runs: usize) -> String {
+    if runs == 1 { "1 workflow run".to_owned() } else { format!("{runs} workflow runs") }
+}
