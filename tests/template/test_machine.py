@@ -249,6 +249,18 @@ class Calls(Case):
             self.machine.register()
         self.assertEqual([call.args[0] for call in clock.sleep.mock_calls], [7.25, 0.25])
 
+    def test_a_machine_stops_asking_at_its_limit_and_says_each_reason_once(self):
+        now = [0.0]
+        clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+        asks = lambda *_: (503, {"message": "early" if now[0] < 15 else "late", "retry_after_seconds": 7})
+        os.environ["MUSTER_REGISTER_LIMIT_SECONDS"] = "60"
+        with unittest.mock.patch.multiple(self.machine, time=clock, ask=asks, agents_version=lambda: None):
+            with self.assertRaisesRegex(SystemExit, "giving up after 9 attempts"):
+                self.machine.register()
+        self.assertEqual(now[0], 8 * 7, "the next call would come too late")
+        told = [f"muster: not registered (status 503): {why}" for why in ("early", "late")]
+        self.assertEqual(self.said.getvalue().splitlines(), told)
+
     def test_a_clock_that_is_a_minute_off_needs_no_correction(self):
         now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
         for seconds, corrected in ((60, False), (-60, False), (61, True), (-61, True)):
@@ -440,6 +452,12 @@ class Hooks(Case):
         with unittest.mock.patch.object(self.machine, "report", lambda event, _: reported.append((event["event"], ended.exists()))):
             self.assertEqual(self.hook("job-completed"), (1, "theirs for build\n"))
         self.assertEqual(reported, [("job-completed", True)])
+
+    def test_the_images_own_hook_can_be_ended(self):
+        """Ours ignores SIGTERM while it waits for the answer, and a child would inherit that."""
+        (self.root / "theirs.sh").write_text("kill $$; echo ignored")
+        (self.root / "hooks.json").write_text(json.dumps({"job-started": f"{self.root}/theirs.sh"}))
+        self.assertEqual(self.hook("job-started")[1], "")
 
     def test_a_refused_job_does_not_reach_the_images_hook(self):
         self.api.answers["/runner/job-started"] = [(409, {})]
