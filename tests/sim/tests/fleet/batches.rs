@@ -175,3 +175,33 @@ fn a_pass_that_fails_wakes_the_pools_of_the_jobs_that_it_moved() {
     }
     assert!(moved > 30 && failed > 2, "moved {moved}, failed {failed}");
 }
+
+/// The next pool has two places. Columns: its own waiting jobs, and those that move; how many of these go to it, and how
+/// many to the pool after it.
+#[test]
+fn jobs_move_to_the_places_that_a_pools_own_jobs_leave() {
+    for (own, moving, next, last) in
+        [(0, 1, 1, 0), (0, 3, 2, 1), (1, 1, 1, 0), (1, 3, 1, 2), (2, 1, 0, 1), (5, 2, 0, 2)]
+    {
+        let pool = |name, max| schedule::pool(name, &["linux"], max, "spot", None);
+        let bench = Bench::of(vec![pool("small", 0), pool("next", 2), pool("last", 9)]);
+        for n in 1..=own + moving {
+            let mut job = waiting(n, bench.door.now());
+            if n <= own {
+                job.pool = Some("next".parse().expect("a pool"));
+            }
+            bench.put(&[Change::create(job).into()]);
+        }
+        let small = "small".parse().expect("a pool");
+        assert!(wake(&bench, &received(WakePool::whole(small))).acked);
+        let count = |name: &str| {
+            bench.change(|world| {
+                let pools = world.tables.jobs.values().filter_map(|job| job.pool.clone());
+                pools.filter(|pool| pool.as_str() == name).count()
+            })
+        };
+        let told = (count("next"), count("last"), count("small"));
+        let expected = (usize::try_from(own).expect("few") + next, last, 0);
+        assert_eq!(told, expected, "{own} wait, {moving} move");
+    }
+}

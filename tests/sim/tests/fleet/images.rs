@@ -5,6 +5,7 @@ use std::slice;
 
 use muster_cloud::github::Agents;
 use muster_conformance::records;
+use muster_control::Settings;
 use muster_control::context::Context;
 use muster_control::images::{ImageBuilds, ImagesReport};
 use muster_control::ports::{ImageStore as _, NewImage};
@@ -13,13 +14,14 @@ use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::ec2::Arch;
 use muster_domain::ids::{FamilyKey, ImageId};
 use muster_domain::image::{
-    Build, BuildReason, BuildStep, BuiltImage, EC2_HIDES_FOR, Family, Images, Trust,
+    Build, BuildReason, BuildStep, BuiltImage, EC2_HIDES_FOR, Family, Images, Trust, UnusedImage,
 };
 use muster_domain::instance::{Ages, Baked, BootMethod, BuildPart, Instance, ReportError};
 use muster_domain::launch::plan::STACK_TAG;
-use muster_domain::pool::Pool;
+use muster_domain::pool::{self, Pool};
 use muster_domain::stored::Change;
-use muster_domain::time::Seconds;
+use muster_domain::time::{Seconds, Time};
+use muster_sim::executor::Pause;
 use muster_sim::schedule;
 use serde_json::{Value, json};
 
@@ -264,7 +266,11 @@ fn a_builder_gets_a_script_and_no_registration() {
 }
 
 fn sweep(bench: &Bench) -> ImagesReport {
-    let (door, settings) = (&bench.door, &bench.door.sim.settings);
+    sweep_with(bench, &bench.door.sim.settings)
+}
+
+fn sweep_with(bench: &Bench, settings: &Settings) -> ImagesReport {
+    let door = &bench.door;
     let pass = ImageBuilds { context: Context::new(door, door, door, door, settings) };
     bench.drive(pass.run(door.now()))
 }
@@ -284,6 +290,19 @@ fn creating(bench: &Bench, seconds: u32) -> BuildStep {
     };
     let since = bench.door.now() - Seconds(seconds);
     BuildStep::Creating { since, baked, image: Some(image(9)) }
+}
+
+fn build(since: Time, step: BuildStep) -> Build {
+    Build {
+        pool: "small".parse().expect("a pool"),
+        builder: "small-l7-0".parse().expect("a name"),
+        launch: "small-l7".parse().expect("a launch"),
+        since,
+        reason: BuildReason::First,
+        by: None,
+        scripts: "1-a".into(),
+        step,
+    }
 }
 
 /// A build whose machines are on no record, and whose image EC2 does not show. Columns: the step; whether the build goes on,
@@ -308,16 +327,7 @@ fn a_build_that_loses_its_machines_or_its_image_goes_on_or_ends() {
     for (number, (step, lost, end, is_used)) in rows.into_iter().enumerate() {
         let pool = schedule::pool("small", &["linux"], 9, "spot", Some("acme"));
         let bench = Bench::of(vec![pool]);
-        let build = Build {
-            pool: "small".parse().expect("a pool"),
-            builder: "small-l7-0".parse().expect("a name"),
-            launch: "small-l7".parse().expect("a launch"),
-            since: bench.door.now(),
-            reason: BuildReason::First,
-            by: None,
-            scripts: "1-a".into(),
-            step: step(&bench),
-        };
+        let build = build(bench.door.now(), step(&bench));
         let family = Family { build: Some(build), ..Family::default() };
         let families = [(key("x64"), family)].into();
         let images = Images { on: true, families, ..Images::default() };
@@ -340,25 +350,88 @@ fn a_build_that_loses_its_machines_or_its_image_goes_on_or_ends() {
     }
 }
 
+/// An image of a machine of the stack.
+fn created(bench: &Bench) -> ImageId {
+    let machine = bench.change(|world| {
+        let number = world.make_machine(None);
+        world.ec2.cloud.at_mut(number as usize).launched_at -= 600_000;
+        world.ec2.at(number).id.clone()
+    });
+    bench.drive(Pause::new(&bench.door.sim, 600_000));
+    let tags = [(STACK_TAG.to_owned(), schedule::STACK.to_owned())].into();
+    let new = NewImage { name: "lost".to_owned(), description: String::new(), tags };
+    bench.drive(bench.door.create_image(&machine, &new)).expect("created")
+}
+
 /// An image that no record names may be one whose answer was lost a moment ago.
 #[test]
 fn an_image_that_no_record_names_is_given_up_after_two_hours() {
     for (age, is_given_up) in [(7_100, false), (7_300, true)] {
         let bench = Bench::new();
-        let machine = bench.change(|world| {
-            let number = world.make_machine(None);
-            world.ec2.cloud.at_mut(number as usize).launched_at -= 600_000;
-            world.ec2.at(number).id.clone()
-        });
-        bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, 600_000));
-        let tags = [(STACK_TAG.to_owned(), schedule::STACK.to_owned())].into();
-        let new = NewImage { name: "lost".to_owned(), description: String::new(), tags };
-        let made = bench.drive(bench.door.create_image(&machine, &new)).expect("created");
+        let made = created(&bench);
         bench.put(&[Change::create(Images::default()).into()]);
         bench.change(|world| world.now += age * 1_000);
         assert_eq!(sweep(&bench).problems, [] as [&str; 0], "{age} s");
         let record = bench.change(|world| world.tables.images.clone()).expect("a record");
         let is_gone = bench.change(|world| world.ec2.images().next().is_none());
         assert_eq!(record.unused.contains_key(&made) || is_gone, is_given_up, "{age} s");
+    }
+}
+
+/// A pool may be enabled again, and an operator may roll back. Columns: what names the image, whether it is due; whether it
+/// and its snapshots are deleted.
+#[test]
+fn an_unused_image_is_deleted_unless_something_names_it() {
+    type Row = (&'static str, fn(&mut Settings, &mut Family, BuiltImage), u32, bool);
+    fn name(settings: &mut Settings, image: &BuiltImage) {
+        settings.pools[0].image = Some(pool::Image::Id(image.id.to_string()));
+    }
+    let rows: [Row; 7] = [
+        ("nothing", |_, _, _| (), 0, true),
+        ("nothing, but it is not due", |_, _, _| (), 5, false),
+        ("a pool", |settings, _, image| name(settings, &image), 0, false),
+        (
+            "a disabled pool",
+            |settings, _, image| {
+                name(settings, &image);
+                settings.pools[0].enabled = false;
+            },
+            0,
+            false,
+        ),
+        ("the current image", |_, family, image| family.current = Some(image), 0, false),
+        ("the previous image", |_, family, image| family.previous = Some(image), 0, false),
+        (
+            "a trial",
+            |_, family, image| {
+                let since = image.built_at;
+                let step = BuildStep::Trying {
+                    since,
+                    image: Box::new(image),
+                    trial: Some("small-l8-0".parse().expect("a name")),
+                    lost: 0,
+                };
+                family.build = Some(build(since, step));
+            },
+            0,
+            false,
+        ),
+    ];
+    for (what, change, due, is_deleted) in rows {
+        let bench = Bench::new();
+        let id = created(&bench);
+        bench.drive(Pause::new(&bench.door.sim, 600_000));
+        let (mut settings, mut family) = (bench.door.sim.settings.clone(), Family::default());
+        let image = BuiltImage { id: id.clone(), ..built(&bench, 1) };
+        change(&mut settings, &mut family, image);
+        let unused = UnusedImage { at: bench.door.now() + Seconds(due), snapshots: Vec::new() };
+        let families = [(key("x64"), family)].into();
+        let unused = [(id, unused)].into();
+        let images = Images { on: true, families, unused, ..Images::default() };
+        bench.put(&[Change::create(images).into()]);
+        assert_eq!(sweep_with(&bench, &settings).problems, [] as [&str; 0], "{what}");
+        let left =
+            bench.change(|world| (world.ec2.images().count(), world.ec2.snapshots().count()));
+        assert_eq!(left == (0, 0), is_deleted, "{what}: {left:?}");
     }
 }

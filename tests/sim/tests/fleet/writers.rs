@@ -202,6 +202,37 @@ fn an_answer_is_put_on_record_beside_what_another_has_written() {
     }
 }
 
+/// The machines of the later call are another pass's to bind: its answer is still out.
+#[test]
+fn the_answer_to_an_earlier_call_settles_no_launch_that_was_called_again() {
+    let mut called_again = 0;
+    for at in 0.. {
+        let bench = Bench::of(vec![schedule::pool("small", &["linux"], 9, "spot", None)]);
+        bench.put(&[Change::create(waiting(1, bench.door.now())).into()]);
+        let mut again = None;
+        let came = pass_with(&bench, at, |bench| {
+            let launches = bench.change(|world| world.tables.launches.clone());
+            let Some(launch) = launches.into_values().next() else { return };
+            // Its lease has expired on the other pass's clock.
+            let Some(next) = launch.leased_again(launch.lease_until, &Timings::default()) else {
+                return;
+            };
+            bench.put(&[launch.change(next.clone()).into()]);
+            again = Some(next);
+        });
+        if let Some(again) = again {
+            let launch = bench.change(|world| Stored::clone(&world.tables.launches[&again.id]));
+            assert_eq!(*launch, again, "call {at}");
+            assert_eq!(bench.in_state(State::Creating), 1, "call {at}");
+            called_again += 1;
+        }
+        if !came {
+            assert!(called_again > 0, "a launch is open while EC2 is called");
+            return;
+        }
+    }
+}
+
 #[test]
 fn what_ec2_refuses_two_passes_at_once_is_remembered_of_both() {
     for at in 0.. {
