@@ -5,23 +5,28 @@ use std::slice;
 
 use muster_cloud::github::Agents;
 use muster_conformance::records;
-use muster_control::Settings;
 use muster_control::context::Context;
 use muster_control::images::{ImageBuilds, ImagesReport};
-use muster_control::ports::{ImageStore as _, NewImage};
+use muster_control::ports::{
+    Github as _, ImageStore as _, NewImage, ReadError, Registrar, Unavailable,
+};
 use muster_control::runner_api::{Handout, MachineReport, RunnerApi, RunnerApiError};
+use muster_control::{Damage, Settings};
 use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::ec2::Arch;
 use muster_domain::ids::{FamilyKey, ImageId};
 use muster_domain::image::{
-    Build, BuildReason, BuildStep, BuiltImage, EC2_HIDES_FOR, Family, Images, Trust, UnusedImage,
+    Build, BuildReason, BuildStep, BuiltImage, EC2_CREATES_FOR, EC2_HIDES_FOR, Family, Images,
+    Trust, UnusedImage,
 };
 use muster_domain::instance::{Ages, Baked, BootMethod, BuildPart, Instance, ReportError};
 use muster_domain::launch::plan::STACK_TAG;
 use muster_domain::pool::{self, Pool};
 use muster_domain::stored::Change;
 use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
 use muster_sim::executor::Pause;
+use muster_sim::fault::Fault;
 use muster_sim::schedule;
 use serde_json::{Value, json};
 
@@ -292,6 +297,10 @@ fn creating(bench: &Bench, seconds: u32) -> BuildStep {
     BuildStep::Creating { since, baked, image: Some(image(9)) }
 }
 
+fn registrar(instance: &Instance) -> Registrar {
+    Registrar { entity: instance.entity.clone(), installation: instance.installation }
+}
+
 fn build(since: Time, step: BuildStep) -> Build {
     Build {
         pool: "small".parse().expect("a pool"),
@@ -434,4 +443,108 @@ fn an_unused_image_is_deleted_unless_something_names_it() {
             bench.change(|world| (world.ec2.images().count(), world.ec2.snapshots().count()));
         assert_eq!(left == (0, 0), is_deleted, "{what}: {left:?}");
     }
+}
+
+/// What EC2 did not delete is still on record, and the next sweep repeats the call.
+#[test]
+fn an_image_whose_deletion_fails_is_deleted_by_a_later_sweep() {
+    let bench = Bench::new();
+    let id = created(&bench);
+    bench.drive(Pause::new(&bench.door.sim, 600_000));
+    let unused = UnusedImage { at: bench.door.now(), snapshots: Vec::new() };
+    let images = Images { unused: [(id, unused)].into(), ..Images::default() };
+    bench.put(&[Change::create(images).into()]);
+    for (rate, left) in [(1_000_000, 1), (0, 0)] {
+        bench.change(|world| world.fault_rates.set(Fault::DeregisterFailed, rate));
+        assert_eq!(sweep(&bench).problems.len(), left);
+        let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+        let images = bench.change(|world| world.ec2.images().count());
+        assert_eq!((record.unused.len(), images), (left, left));
+    }
+}
+
+/// Columns: whether the trial's record says that its runner listens, whether GitHub shows it online; whether the image is
+/// used.
+#[test]
+fn an_image_is_used_once_the_runner_of_its_trial_is_online() {
+    for (listens, is_online, is_used) in
+        [(true, true, true), (true, false, false), (false, true, false), (false, false, false)]
+    {
+        let bench = Bench::new();
+        let mut trial = bench.booting();
+        trial.build = Some(BuildPart::Trial);
+        let (now, labels) = (bench.door.now(), ["muster-trial".to_owned()]);
+        trial.ask_configuration(now).expect("asked");
+        let name = trial.runner_name();
+        let registered = bench.drive(bench.door.configure(&registrar(&trial), &name, &labels, 1));
+        let Ok(registered) = registered else { panic!("not registered") };
+        trial.configured(registered.runner, now);
+        if listens {
+            trial.runner_started(&name, now, &Timings::default()).expect("started");
+        }
+        if is_online {
+            bench.change(|world| {
+                let at = world.now;
+                world.github.truth.connect(registered.runner.0, None, at).expect("connected");
+            });
+        }
+        bench.store(slice::from_ref(&trial));
+        let image = Box::new(built(&bench, 1));
+        let trial = Some(trial.name);
+        let step = BuildStep::Trying { since: now, image, trial, lost: 0 };
+        let family = Family { build: Some(build(now, step)), ..Family::default() };
+        let families = [(key("x64"), family)].into();
+        bench.put(&[Change::create(Images { on: true, families, ..Images::default() }).into()]);
+        assert_eq!(sweep(&bench).problems, [] as [&str; 0]);
+        let used = current(&bench, "x64").is_some();
+        assert_eq!(used, is_used, "listens {listens}, online {is_online}");
+    }
+}
+
+/// It may take EC2 hours, and long after an image is usually shown.
+#[test]
+fn a_build_waits_for_an_image_that_ec2_still_creates() {
+    for (seconds, goes_on) in [(EC2_HIDES_FOR.0 + 5, true), (EC2_CREATES_FOR.0 + 5, false)] {
+        let bench = Bench::new();
+        let id = created(&bench);
+        let BuildStep::Creating { since, baked, .. } = creating(&bench, seconds) else {
+            unreachable!("it creates")
+        };
+        let step = BuildStep::Creating { since, baked, image: Some(id) };
+        let family = Family { build: Some(build(since, step)), ..Family::default() };
+        let families = [(key("x64"), family)].into();
+        bench.put(&[Change::create(Images { on: true, families, ..Images::default() }).into()]);
+        assert_eq!(sweep(&bench).problems, [] as [&str; 0]);
+        let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+        assert_eq!(record.families[&key("x64")].build.is_some(), goes_on, "after {seconds} s");
+    }
+}
+
+/// Then no family has a pool, and its build would be cancelled.
+#[test]
+fn nothing_happens_to_images_while_the_pools_are_unknown() {
+    let bench = Bench::new();
+    let now = bench.door.now();
+    let family = Family { build: Some(build(now, creating(&bench, 0))), ..Family::default() };
+    let images = Images { on: true, families: [(key("x64"), family)].into(), ..Images::default() };
+    bench.put(&[Change::create(images.clone()).into()]);
+    let error = ReadError::Unavailable(Unavailable::new("simulated"));
+    let damage = Some(Damage { error, is_bridged: false });
+    let settings = Settings { pools: Vec::new(), damage, ..bench.door.sim.settings.clone() };
+    assert_eq!(sweep_with(&bench, &settings), ImagesReport::default());
+    let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+    assert_eq!(*record.record(), images);
+}
+
+#[test]
+fn a_rollback_lasts_a_week_and_what_is_deleted_goes_at_once() {
+    let bench = stocked();
+    ask(&bench, json!({ "order": "rollback", "family": "x64" }));
+    let after = |time: Time| time.since(bench.door.now()).0 / 86_400;
+    let record = || bench.change(|world| world.tables.images.clone()).expect("a record");
+    let quiet = record().families[&key("x64")].not_before.map(after);
+    assert!(quiet.is_some_and(|days| (6..=7).contains(&days)), "{quiet:?}");
+    assert!(record().unused.values().all(|unused| unused.at > bench.door.now()));
+    ask(&bench, json!({ "order": "delete" }));
+    assert!(record().unused.values().all(|unused| unused.at <= bench.door.now()));
 }
