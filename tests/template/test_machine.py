@@ -249,6 +249,18 @@ class Calls(Case):
             self.machine.register()
         self.assertEqual([call.args[0] for call in clock.sleep.mock_calls], [7.25, 0.25])
 
+    def test_a_machine_stops_asking_at_its_limit_and_says_each_reason_once(self):
+        now = [0.0]
+        clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+        asks = lambda *_: (503, {"message": "early" if now[0] < 15 else "late", "retry_after_seconds": 7})
+        os.environ["MUSTER_REGISTER_LIMIT_SECONDS"] = "60"
+        with unittest.mock.patch.multiple(self.machine, time=clock, ask=asks, agents_version=lambda: None):
+            with self.assertRaisesRegex(SystemExit, "giving up after 9 attempts"):
+                self.machine.register()
+        self.assertEqual(now[0], 8 * 7, "the next call would come too late")
+        told = [f"muster: not registered (status 503): {why}" for why in ("early", "late")]
+        self.assertEqual(self.said.getvalue().splitlines(), told)
+
     def test_a_clock_that_is_a_minute_off_needs_no_correction(self):
         now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
         for seconds, corrected in ((60, False), (-60, False), (61, True), (-61, True)):
@@ -440,6 +452,12 @@ class Hooks(Case):
         with unittest.mock.patch.object(self.machine, "report", lambda event, _: reported.append((event["event"], ended.exists()))):
             self.assertEqual(self.hook("job-completed"), (1, "theirs for build\n"))
         self.assertEqual(reported, [("job-completed", True)])
+
+    def test_the_images_own_hook_can_be_ended(self):
+        """Ours ignores SIGTERM while it waits for the answer, and a child would inherit that."""
+        (self.root / "theirs.sh").write_text("kill $$; echo ignored")
+        (self.root / "hooks.json").write_text(json.dumps({"job-started": f"{self.root}/theirs.sh"}))
+        self.assertEqual(self.hook("job-started")[1], "")
 
     def test_a_refused_job_does_not_reach_the_images_hook(self):
         self.api.answers["/runner/job-started"] = [(409, {})]
@@ -677,14 +695,14 @@ class Surroundings(Case):
 class Lives(Case):
     """A machine's life from its configuration to its end, without systemd."""
 
-    def live(self, config, code=0, user="somebody", started=lambda: os.kill(os.getpid(), signal.SIGUSR1), reached=""):
+    def live(self, config, code=0, user="somebody", started=lambda: os.kill(os.getpid(), signal.SIGUSR1), reached="", parts=iter(())):
         done = self.machine.concurrent.futures.Future()
         done.set_result(None)
         self.ran, self.rooted = unittest.mock.Mock(), unittest.mock.Mock()
         for command in ("systemctl", "usermod"):
             self.command(command)
         fakes = {"register": lambda: {"runner_name": "r-1", "encoded_jit_config": "x", **config}, "run": self.ran, "USER": user,
-                 "beside": lambda *_: done, "start_agent": lambda *_: started(), "agents_end": lambda: code,
+                 "beside": lambda *_: next(parts, done), "start_agent": lambda *_: started(), "agents_end": lambda: code,
                  "Machine": unittest.mock.Mock(return_value=unittest.mock.Mock(reached=reached)), "let_jobs_be_root": self.rooted, "write": unittest.mock.Mock()}
         with unittest.mock.patch.multiple(self.machine, **fakes):
             return self.machine.main()
@@ -703,6 +721,21 @@ class Lives(Case):
             self.live(config)
             ran = [os.path.basename(call.args[0][1]) for call in self.ran.mock_calls]
             self.assertEqual(ran, programs, config)
+
+    def test_what_cannot_be_installed_fails_the_boot_before_anything_needs_it(self):
+        """The parts are fetched, then the libraries are installed, then the rest."""
+        done, failed = (self.machine.concurrent.futures.Future() for _ in range(2))
+        done.set_result(None)
+        failed.set_exception(SystemExit("exit code 100"))
+        for number, hook, starts, hooked in ((0, "true", 0, 0), (1, "true", 0, 0), (2, "true", 0, 0), (2, None, 1, 0), (3, "true", 1, 1)):
+            del self.api.calls[:]
+            started = unittest.mock.Mock(side_effect=lambda: os.kill(os.getpid(), signal.SIGUSR1))
+            parts = iter([failed if part == number else done for part in range(4)])
+            code = self.live({"boot_hook": hook}, started=started, parts=parts)
+            ran = [os.path.basename(call.args[0][1]) for call in self.ran.mock_calls]
+            self.assertEqual((started.call_count, ran.count("-euo"), code), (starts, hooked, int(number < 3)), (number, hook))
+            last = [body["event"] for _, body in self.api.calls if body["event"] != "runner-started"][-1]
+            self.assertEqual(last, "boot-failed" if number < 3 else "exited", (number, hook))
 
     def test_the_end_is_reported_and_only_an_ordered_one_waits_for_an_inspection(self):
         def fails():

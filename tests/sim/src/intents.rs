@@ -1,11 +1,14 @@
 //! I13, and I4 and I10 beside it: what stands on record before something is done outside. Asked
-//! before each call that changes EC2 or GitHub.
+//! before each call that changes EC2 or GitHub. Before every call to GitHub: whether it uses the
+//! installation of the account that it concerns.
 
+use muster_control::ports::Registrar;
 use muster_domain::ids::{LaunchId, MachineId, instance_of_runner};
 use muster_domain::instance::State;
 use muster_domain::launch::{LaunchRequest, LaunchState};
 use muster_domain::stored::Stored;
 
+use crate::github::scope_of;
 use crate::world::World;
 
 impl World {
@@ -49,6 +52,18 @@ impl World {
         }
         if !gone {
             self.check_terminate_allowed(id);
+        }
+    }
+
+    /// The token of an account's installation is refused everywhere else: GitHub then shows no runner
+    /// and no job. Without an installation, the adapter looks up the entity's own.
+    pub(crate) fn check_installation(&mut self, registrar: &Registrar, operation: &str) {
+        let Registrar { entity, installation } = registrar;
+        let own = self.github.installation_of(scope_of(entity).owner());
+        if installation.is_some_and(|installation| installation != own) {
+            self.broken("installation", || {
+                format!("{operation} for {entity} as {installation:?}, not {own:?}")
+            });
         }
     }
 

@@ -17,7 +17,7 @@ use muster_control::Settings;
 use muster_control::ports::Registrar;
 use muster_domain::app::AppSettings;
 use muster_domain::ec2::Arch;
-use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId, InstanceName, MachineId};
+use muster_domain::ids::{AppName, Entity, EntityKind, InstanceName, MachineId};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool_file::{
     EntityId, FoundImage, FoundPlacement, FoundTemplate, ImageFilter, NamedTemplate, RunnerGroup,
@@ -240,7 +240,7 @@ fn runner_number(world: &World, name: &str) -> u64 {
 
 fn registrar(entity: &str) -> Registrar {
     let entity = entity.parse().expect("an entity");
-    Registrar { entity, installation: Some(InstallationId(7)) }
+    Registrar { entity, installation: None }
 }
 
 impl github::GithubWorld for Bench {

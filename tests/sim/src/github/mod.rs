@@ -21,7 +21,7 @@ use muster_cloud::github::{
     RunnerScope,
 };
 use muster_control::ports::JitError;
-use muster_domain::ids::{AppName, Entity, EntityKind, JobKey};
+use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId, JobKey};
 use muster_domain::job::labels::Labels;
 use muster_domain::pool::Pool;
 
@@ -118,6 +118,8 @@ const REPOSITORY: u64 = 77;
 const FIRST_JOB: u64 = 1000;
 /// Our App.
 const APP: &str = "123";
+/// The account whose installation has the number of [`account`]; each other one has its own.
+const FIRST_ACCOUNT: &str = "acme";
 
 /// The key of a job: a repository's name says which App reports it.
 fn key_of(repository: &str, job: u64) -> JobKey {
@@ -136,7 +138,7 @@ const fn number_of(id: u64) -> u32 {
 }
 
 /// Where an entity's runners are registered.
-fn scope_of(entity: &Entity) -> RunnerScope {
+pub(crate) fn scope_of(entity: &Entity) -> RunnerScope {
     let text = entity.as_str();
     let (owner, name) = text.split_once('/').unwrap_or((text, text));
     match entity.kind() {
@@ -254,10 +256,21 @@ impl Github {
     /// An account installs our App, if it has not done so.
     pub fn install(&mut self, login: &str) {
         if self.truth.owner(login).is_none() {
-            let spec = OwnerSpec { owner: login.to_owned(), ..self.account.clone() };
             let id = 1 + self.truth.owners().count() as u64;
+            let mut spec = OwnerSpec { owner: login.to_owned(), ..self.account.clone() };
+            // Records that tests write are of the first one.
+            if !login.eq_ignore_ascii_case(FIRST_ACCOUNT) {
+                spec.installation_id += id;
+            }
             self.truth.register_owner(spec, id);
         }
+    }
+
+    /// The App's installation in an account.
+    #[must_use]
+    pub fn installation_of(&self, login: &str) -> InstallationId {
+        let spec = self.truth.owner(login).map_or(&self.account, |owner| &owner.spec);
+        InstallationId(spec.installation_id)
     }
 
     /// An App is made of a manifest; the code that comes of it.

@@ -1,6 +1,6 @@
 //! GitHub's door.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_cloud::github::{Attempt, GitHubError, JitRequest};
 use muster_control::ports::{
@@ -40,6 +40,7 @@ impl World {
         operation: &str,
     ) -> Result<(), ProviderError> {
         self.app_answers(registrar.entity.app(), operation)?;
+        self.check_installation(registrar, operation);
         let is_of = |owner: &String| registrar.entity.covers(&format!("{owner}/any"));
         let script = &self.github.script;
         if script.refuses.iter().any(is_of) {
@@ -277,20 +278,33 @@ impl World {
         Some(DeliveryPage { deliveries, newest, oldest, next })
     }
 
-    /// A page of the repositories in which jobs were queued, all of one installation.
+    /// A page of the repositories of an installation in which jobs were queued.
     fn repository_page(&self, app: AppName, place: Option<ListPosition>) -> RepositoryPage {
-        let name = |job: &muster_cloud::github::Job| {
-            format!("{}/{}", job.repository.owner, job.repository.name)
+        let mut all: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+        for job in self.github.truth.jobs() {
+            let (owner, name) = (&job.repository.owner, &job.repository.name);
+            let name = format!("{owner}/{name}");
+            if AppName::split(&name).is_some_and(|(own, _)| own == app) {
+                all.entry(self.github.installation_of(owner).0).or_default().insert(name);
+            }
+        }
+        let begin = |installation| ListPosition { installation, page: 1 };
+        let first = all.keys().next().map(|first| begin(InstallationId(*first)));
+        let place = place.or(first).unwrap_or(begin(InstallationId(7)));
+        let ListPosition { installation, page } = place;
+        let size = self.github.page_size;
+        let names = all.get(&installation.0).into_iter().flatten();
+        let mut left = names.skip((page as usize - 1) * size);
+        let shown = left.by_ref().take(size).filter_map(|name| name.parse().ok()).collect();
+        let next = match left.next() {
+            Some(_) => Some(ListPosition { installation, page: page + 1 }),
+            None => {
+                let next = all.keys().find(|one| **one > installation.0);
+                next.map(|next| begin(InstallationId(*next)))
+            }
         };
-        let is_of_app = |name: &String| AppName::split(name).is_some_and(|(own, _)| own == app);
-        let all: BTreeSet<String> = self.github.truth.jobs().map(name).filter(is_of_app).collect();
-        let (page, size) = (place.map_or(1, |place| place.page), self.github.page_size);
-        let mut left = all.into_iter().skip((page as usize - 1) * size);
-        let shown: Vec<String> = left.by_ref().take(size).collect();
-        let installation = InstallationId(7);
-        let next = left.next().map(|_| ListPosition { installation, page: page + 1 });
-        let repositories = shown.into_iter().filter_map(|name| name.parse().ok()).collect();
-        RepositoryPage { repositories, installation: Some(installation), next, passed_over: None }
+        let installation = Some(installation);
+        RepositoryPage { repositories: shown, installation, next, passed_over: None }
     }
 
     fn delete_runner(&mut self, registrar: &Registrar, id: u64, by_api: bool) -> Deregistration {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_cloud::github::{Job as Truth, JobSpec};
-use muster_domain::ids::{InstallationId, RunnerId};
+use muster_domain::ids::RunnerId;
 use muster_domain::job::labels::Labels;
 use muster_domain::job::{Job, JobEvent, JobStatus, fold};
 use muster_domain::message::JobsMessage;
@@ -172,7 +172,7 @@ impl World {
             repository: plan.repository.clone(),
             private: job.repository.private,
             user_owned: false,
-            installation: Some(InstallationId(7)),
+            installation: Some(self.github.installation_of(&job.repository.owner)),
             run: job.run_id,
             attempt: job.run_attempt,
             name: plan.name.clone(),

@@ -310,6 +310,13 @@ fn each_problem_of_the_app_is_reported_until_it_is_fixed() {
         // A failed delivery may be a restart of the function: it must last.
         let is_late = check == "deliveries";
         assert_eq!(recorded(&bench, 0), if is_late { vec![] } else { expected.clone() }, "{name}");
+        if is_late {
+            // The same problem, with other counts in its sentence.
+            bench.change(|world| {
+                let all = world.app.deliveries.as_mut().expect("a list");
+                all.insert(0, all[0].clone());
+            });
+        }
         assert_eq!(recorded(&bench, 5), expected, "{name}");
         bench.change(|world| away(world, Millis::MAX));
         assert_eq!(recorded(&bench, 8), expected, "{name}: GitHub does not answer");

@@ -175,3 +175,47 @@ fn a_pass_that_fails_wakes_the_pools_of_the_jobs_that_it_moved() {
     }
     assert!(moved > 30 && failed > 2, "moved {moved}, failed {failed}");
 }
+
+/// The stack may have two more machines, and the other pool has nine places.
+#[test]
+fn no_more_jobs_move_than_the_stack_may_launch_for() {
+    let pool = |name, max| schedule::pool(name, &["linux"], max, "spot", None);
+    let bench = Bench::of(vec![pool("small", 0), pool("other", 9)]).with_at_most(2);
+    for n in 1..=4 {
+        bench.put(&[Change::create(waiting(n, bench.door.now())).into()]);
+    }
+    let small = "small".parse().expect("a pool");
+    assert!(wake(&bench, &received(WakePool::whole(small))).acked);
+    assert_eq!((in_pool(&bench, "other"), in_pool(&bench, "small")), (2, 2));
+}
+
+fn in_pool(bench: &Bench, name: &str) -> usize {
+    bench.change(|world| {
+        let pools = world.tables.jobs.values().filter_map(|job| job.pool.clone());
+        pools.filter(|pool| pool.as_str() == name).count()
+    })
+}
+
+/// The next pool has two places. Columns: its own waiting jobs, and those that move; how many of these go to it, and how
+/// many to the pool after it.
+#[test]
+fn jobs_move_to_the_places_that_a_pools_own_jobs_leave() {
+    for (own, moving, next, last) in
+        [(0, 1, 1, 0), (0, 3, 2, 1), (1, 1, 1, 0), (1, 3, 1, 2), (2, 1, 0, 1), (5, 2, 0, 2)]
+    {
+        let pool = |name, max| schedule::pool(name, &["linux"], max, "spot", None);
+        let bench = Bench::of(vec![pool("small", 0), pool("next", 2), pool("last", 9)]);
+        for n in 1..=own + moving {
+            let mut job = waiting(n, bench.door.now());
+            if n <= own {
+                job.pool = Some("next".parse().expect("a pool"));
+            }
+            bench.put(&[Change::create(job).into()]);
+        }
+        let small = "small".parse().expect("a pool");
+        assert!(wake(&bench, &received(WakePool::whole(small))).acked);
+        let told = ["next", "last", "small"].map(|name| in_pool(&bench, name));
+        let expected = [usize::try_from(own).expect("few") + next, last, 0];
+        assert_eq!(told, expected, "{own} wait, {moving} move");
+    }
+}

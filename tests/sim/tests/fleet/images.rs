@@ -7,19 +7,26 @@ use muster_cloud::github::Agents;
 use muster_conformance::records;
 use muster_control::context::Context;
 use muster_control::images::{ImageBuilds, ImagesReport};
-use muster_control::ports::{ImageStore as _, NewImage};
+use muster_control::ports::{
+    Github as _, ImageStore as _, NewImage, ReadError, Registrar, Unavailable,
+};
 use muster_control::runner_api::{Handout, MachineReport, RunnerApi, RunnerApiError};
+use muster_control::{Damage, Settings};
 use muster_domain::agent::{AgentOffer, AgentReport};
 use muster_domain::ec2::Arch;
 use muster_domain::ids::{FamilyKey, ImageId};
 use muster_domain::image::{
-    Build, BuildReason, BuildStep, BuiltImage, EC2_HIDES_FOR, Family, Images, Trust,
+    Build, BuildReason, BuildStep, BuiltImage, EC2_CREATES_FOR, EC2_HIDES_FOR, Family, Images,
+    Trust, UnusedImage,
 };
 use muster_domain::instance::{Ages, Baked, BootMethod, BuildPart, Instance, ReportError};
 use muster_domain::launch::plan::STACK_TAG;
-use muster_domain::pool::Pool;
+use muster_domain::pool::{self, Pool};
 use muster_domain::stored::Change;
-use muster_domain::time::Seconds;
+use muster_domain::time::{Seconds, Time};
+use muster_domain::timings::Timings;
+use muster_sim::executor::Pause;
+use muster_sim::fault::Fault;
 use muster_sim::schedule;
 use serde_json::{Value, json};
 
@@ -264,7 +271,11 @@ fn a_builder_gets_a_script_and_no_registration() {
 }
 
 fn sweep(bench: &Bench) -> ImagesReport {
-    let (door, settings) = (&bench.door, &bench.door.sim.settings);
+    sweep_with(bench, &bench.door.sim.settings)
+}
+
+fn sweep_with(bench: &Bench, settings: &Settings) -> ImagesReport {
+    let door = &bench.door;
     let pass = ImageBuilds { context: Context::new(door, door, door, door, settings) };
     bench.drive(pass.run(door.now()))
 }
@@ -284,6 +295,23 @@ fn creating(bench: &Bench, seconds: u32) -> BuildStep {
     };
     let since = bench.door.now() - Seconds(seconds);
     BuildStep::Creating { since, baked, image: Some(image(9)) }
+}
+
+fn registrar(instance: &Instance) -> Registrar {
+    Registrar { entity: instance.entity.clone(), installation: instance.installation }
+}
+
+fn build(since: Time, step: BuildStep) -> Build {
+    Build {
+        pool: "small".parse().expect("a pool"),
+        builder: "small-l7-0".parse().expect("a name"),
+        launch: "small-l7".parse().expect("a launch"),
+        since,
+        reason: BuildReason::First,
+        by: None,
+        scripts: "1-a".into(),
+        step,
+    }
 }
 
 /// A build whose machines are on no record, and whose image EC2 does not show. Columns: the step; whether the build goes on,
@@ -308,16 +336,7 @@ fn a_build_that_loses_its_machines_or_its_image_goes_on_or_ends() {
     for (number, (step, lost, end, is_used)) in rows.into_iter().enumerate() {
         let pool = schedule::pool("small", &["linux"], 9, "spot", Some("acme"));
         let bench = Bench::of(vec![pool]);
-        let build = Build {
-            pool: "small".parse().expect("a pool"),
-            builder: "small-l7-0".parse().expect("a name"),
-            launch: "small-l7".parse().expect("a launch"),
-            since: bench.door.now(),
-            reason: BuildReason::First,
-            by: None,
-            scripts: "1-a".into(),
-            step: step(&bench),
-        };
+        let build = build(bench.door.now(), step(&bench));
         let family = Family { build: Some(build), ..Family::default() };
         let families = [(key("x64"), family)].into();
         let images = Images { on: true, families, ..Images::default() };
@@ -340,20 +359,25 @@ fn a_build_that_loses_its_machines_or_its_image_goes_on_or_ends() {
     }
 }
 
+/// An image of a machine of the stack.
+fn created(bench: &Bench) -> ImageId {
+    let machine = bench.change(|world| {
+        let number = world.make_machine(None);
+        world.ec2.cloud.at_mut(number as usize).launched_at -= 600_000;
+        world.ec2.at(number).id.clone()
+    });
+    bench.drive(Pause::new(&bench.door.sim, 600_000));
+    let tags = [(STACK_TAG.to_owned(), schedule::STACK.to_owned())].into();
+    let new = NewImage { name: "lost".to_owned(), description: String::new(), tags };
+    bench.drive(bench.door.create_image(&machine, &new)).expect("created")
+}
+
 /// An image that no record names may be one whose answer was lost a moment ago.
 #[test]
 fn an_image_that_no_record_names_is_given_up_after_two_hours() {
     for (age, is_given_up) in [(7_100, false), (7_300, true)] {
         let bench = Bench::new();
-        let machine = bench.change(|world| {
-            let number = world.make_machine(None);
-            world.ec2.cloud.at_mut(number as usize).launched_at -= 600_000;
-            world.ec2.at(number).id.clone()
-        });
-        bench.drive(muster_sim::executor::Pause::new(&bench.door.sim, 600_000));
-        let tags = [(STACK_TAG.to_owned(), schedule::STACK.to_owned())].into();
-        let new = NewImage { name: "lost".to_owned(), description: String::new(), tags };
-        let made = bench.drive(bench.door.create_image(&machine, &new)).expect("created");
+        let made = created(&bench);
         bench.put(&[Change::create(Images::default()).into()]);
         bench.change(|world| world.now += age * 1_000);
         assert_eq!(sweep(&bench).problems, [] as [&str; 0], "{age} s");
@@ -361,4 +385,166 @@ fn an_image_that_no_record_names_is_given_up_after_two_hours() {
         let is_gone = bench.change(|world| world.ec2.images().next().is_none());
         assert_eq!(record.unused.contains_key(&made) || is_gone, is_given_up, "{age} s");
     }
+}
+
+/// A pool may be enabled again, and an operator may roll back. Columns: what names the image, whether it is due; whether it
+/// and its snapshots are deleted.
+#[test]
+fn an_unused_image_is_deleted_unless_something_names_it() {
+    type Row = (&'static str, fn(&mut Settings, &mut Family, BuiltImage), u32, bool);
+    fn name(settings: &mut Settings, image: &BuiltImage) {
+        settings.pools[0].image = Some(pool::Image::Id(image.id.to_string()));
+    }
+    let rows: [Row; 7] = [
+        ("nothing", |_, _, _| (), 0, true),
+        ("nothing, but it is not due", |_, _, _| (), 5, false),
+        ("a pool", |settings, _, image| name(settings, &image), 0, false),
+        (
+            "a disabled pool",
+            |settings, _, image| {
+                name(settings, &image);
+                settings.pools[0].enabled = false;
+            },
+            0,
+            false,
+        ),
+        ("the current image", |_, family, image| family.current = Some(image), 0, false),
+        ("the previous image", |_, family, image| family.previous = Some(image), 0, false),
+        (
+            "a trial",
+            |_, family, image| {
+                let since = image.built_at;
+                let step = BuildStep::Trying {
+                    since,
+                    image: Box::new(image),
+                    trial: Some("small-l8-0".parse().expect("a name")),
+                    lost: 0,
+                };
+                family.build = Some(build(since, step));
+            },
+            0,
+            false,
+        ),
+    ];
+    for (what, change, due, is_deleted) in rows {
+        let bench = Bench::new();
+        let id = created(&bench);
+        bench.drive(Pause::new(&bench.door.sim, 600_000));
+        let (mut settings, mut family) = (bench.door.sim.settings.clone(), Family::default());
+        let image = BuiltImage { id: id.clone(), ..built(&bench, 1) };
+        change(&mut settings, &mut family, image);
+        let unused = UnusedImage { at: bench.door.now() + Seconds(due), snapshots: Vec::new() };
+        let families = [(key("x64"), family)].into();
+        let unused = [(id, unused)].into();
+        let images = Images { on: true, families, unused, ..Images::default() };
+        bench.put(&[Change::create(images).into()]);
+        assert_eq!(sweep_with(&bench, &settings).problems, [] as [&str; 0], "{what}");
+        let left =
+            bench.change(|world| (world.ec2.images().count(), world.ec2.snapshots().count()));
+        assert_eq!(left == (0, 0), is_deleted, "{what}: {left:?}");
+    }
+}
+
+/// What EC2 did not delete is still on record, and the next sweep repeats the call.
+#[test]
+fn an_image_whose_deletion_fails_is_deleted_by_a_later_sweep() {
+    let bench = Bench::new();
+    let id = created(&bench);
+    bench.drive(Pause::new(&bench.door.sim, 600_000));
+    let unused = UnusedImage { at: bench.door.now(), snapshots: Vec::new() };
+    let images = Images { unused: [(id, unused)].into(), ..Images::default() };
+    bench.put(&[Change::create(images).into()]);
+    for (rate, left) in [(1_000_000, 1), (0, 0)] {
+        bench.change(|world| world.fault_rates.set(Fault::DeregisterFailed, rate));
+        assert_eq!(sweep(&bench).problems.len(), left);
+        let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+        let images = bench.change(|world| world.ec2.images().count());
+        assert_eq!((record.unused.len(), images), (left, left));
+    }
+}
+
+/// Columns: whether the trial's record says that its runner listens, whether GitHub shows it online; whether the image is
+/// used.
+#[test]
+fn an_image_is_used_once_the_runner_of_its_trial_is_online() {
+    for (listens, is_online, is_used) in
+        [(true, true, true), (true, false, false), (false, true, false), (false, false, false)]
+    {
+        let bench = Bench::new();
+        let mut trial = bench.booting();
+        trial.build = Some(BuildPart::Trial);
+        let (now, labels) = (bench.door.now(), ["muster-trial".to_owned()]);
+        trial.ask_configuration(now).expect("asked");
+        let name = trial.runner_name();
+        let registered = bench.drive(bench.door.configure(&registrar(&trial), &name, &labels, 1));
+        let Ok(registered) = registered else { panic!("not registered") };
+        trial.configured(registered.runner, now);
+        if listens {
+            trial.runner_started(&name, now, &Timings::default()).expect("started");
+        }
+        if is_online {
+            bench.change(|world| {
+                let at = world.now;
+                world.github.truth.connect(registered.runner.0, None, at).expect("connected");
+            });
+        }
+        bench.store(slice::from_ref(&trial));
+        let image = Box::new(built(&bench, 1));
+        let trial = Some(trial.name);
+        let step = BuildStep::Trying { since: now, image, trial, lost: 0 };
+        let family = Family { build: Some(build(now, step)), ..Family::default() };
+        let families = [(key("x64"), family)].into();
+        bench.put(&[Change::create(Images { on: true, families, ..Images::default() }).into()]);
+        assert_eq!(sweep(&bench).problems, [] as [&str; 0]);
+        let used = current(&bench, "x64").is_some();
+        assert_eq!(used, is_used, "listens {listens}, online {is_online}");
+    }
+}
+
+/// It may take EC2 hours, and long after an image is usually shown.
+#[test]
+fn a_build_waits_for_an_image_that_ec2_still_creates() {
+    for (seconds, goes_on) in [(EC2_HIDES_FOR.0 + 5, true), (EC2_CREATES_FOR.0 + 5, false)] {
+        let bench = Bench::new();
+        let id = created(&bench);
+        let BuildStep::Creating { since, baked, .. } = creating(&bench, seconds) else {
+            unreachable!("it creates")
+        };
+        let step = BuildStep::Creating { since, baked, image: Some(id) };
+        let family = Family { build: Some(build(since, step)), ..Family::default() };
+        let families = [(key("x64"), family)].into();
+        bench.put(&[Change::create(Images { on: true, families, ..Images::default() }).into()]);
+        assert_eq!(sweep(&bench).problems, [] as [&str; 0]);
+        let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+        assert_eq!(record.families[&key("x64")].build.is_some(), goes_on, "after {seconds} s");
+    }
+}
+
+/// Then no family has a pool, and its build would be cancelled.
+#[test]
+fn nothing_happens_to_images_while_the_pools_are_unknown() {
+    let bench = Bench::new();
+    let now = bench.door.now();
+    let family = Family { build: Some(build(now, creating(&bench, 0))), ..Family::default() };
+    let images = Images { on: true, families: [(key("x64"), family)].into(), ..Images::default() };
+    bench.put(&[Change::create(images.clone()).into()]);
+    let error = ReadError::Unavailable(Unavailable::new("simulated"));
+    let damage = Some(Damage { error, is_bridged: false });
+    let settings = Settings { pools: Vec::new(), damage, ..bench.door.sim.settings.clone() };
+    assert_eq!(sweep_with(&bench, &settings), ImagesReport::default());
+    let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+    assert_eq!(*record.record(), images);
+}
+
+#[test]
+fn a_rollback_lasts_a_week_and_what_is_deleted_goes_at_once() {
+    let bench = stocked();
+    ask(&bench, json!({ "order": "rollback", "family": "x64" }));
+    let after = |time: Time| time.since(bench.door.now()).0 / 86_400;
+    let record = || bench.change(|world| world.tables.images.clone()).expect("a record");
+    let quiet = record().families[&key("x64")].not_before.map(after);
+    assert!(quiet.is_some_and(|days| (6..=7).contains(&days)), "{quiet:?}");
+    assert!(record().unused.values().all(|unused| unused.at > bench.door.now()));
+    ask(&bench, json!({ "order": "delete" }));
+    assert!(record().unused.values().all(|unused| unused.at <= bench.door.now()));
 }

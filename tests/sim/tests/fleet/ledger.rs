@@ -4,11 +4,13 @@ use std::cell::Cell;
 
 use muster_conformance::records;
 use muster_domain::ids::MachineId;
+use muster_domain::instance::DeleteReason;
 use muster_domain::launch::plan::STACK_TAG;
 use muster_domain::message::ReapMessage;
 use muster_domain::orphan::Orphan;
 use muster_domain::stored::Change;
 use muster_domain::time::Time;
+use muster_domain::timings::Timings;
 use muster_sim::agenda::{Millis, Which};
 use muster_sim::executor::Pause;
 use muster_sim::queue::{Body, Received};
@@ -71,6 +73,25 @@ fn a_thousand_orphans_are_ended_from_the_first_seconds_on() {
     assert!(ticks.is_some(), "{} are left", ledger(&bench).len());
 }
 
+/// Its record has the usage until the record's end: only what comes later is the orphan's.
+#[test]
+fn a_machine_that_outlives_its_record_costs_nothing_twice() {
+    let bench = Bench::new();
+    let mut row = bench.idle(1).remove(0);
+    let ended = Time::from_millis(bench.door.now().as_millis() - 600_000);
+    row.to_pending_delete(DeleteReason::Idle, ended);
+    row.to_deleting(ended, "a test", &Timings::default());
+    row.to_deleted(ended, "a test");
+    bench.store(std::slice::from_ref(&row));
+    bench.change(|world| {
+        let number = world.ec2.number(row.machine().expect("a machine")).expect("known");
+        world.ec2.cloud.at_mut(number as usize).launched_at -= AGE_MILLIS;
+    });
+    let report = bench.drive(bench.sweep());
+    let since: Vec<_> = report.ledger.iter().map(|orphan| orphan.costs_since).collect();
+    assert_eq!(since, [Some(ended)]);
+}
+
 /// Somebody protects them while they look into something.
 #[test]
 fn orphans_that_cannot_be_ended_hide_no_others() {
@@ -98,6 +119,9 @@ fn orphans_that_cannot_be_ended_hide_no_others() {
     let left = bench.change(|world| world.tables.orphans.clone());
     assert_eq!(left.len(), 5);
     assert!(left.values().all(|one| one.looked_at.is_some_and(is_recent)), "their turn is over");
+    assert!(left.values().all(|one| one.attempts == 1 && one.last_error.is_some()), "{left:?}");
+    let paid = bench.change(|world| world.tables.usage.len());
+    assert_eq!(paid, others.len(), "each that has ended has its line of usage");
     let lines = bench.change(|world| world.tables.audits.clone());
     assert!(lines.len() == 2 && lines.iter().all(|line| is_recent(line.at)), "{lines:?}");
 }

@@ -43,6 +43,7 @@ mod redelivery;
 mod registrations;
 mod replay;
 mod reports;
+mod reruns;
 mod setup;
 mod silence;
 mod sums;

@@ -59,7 +59,7 @@ fn each_notice_is_sent_once_whatever_the_receiver_answers() {
     // Second, what the operator orders before, the address, the response (none is a failure); then the call.
     type Row<'a> =
         (u32, &'a str, Option<&'static str>, Option<usize>, Option<(bool, &'a [&'a str])>);
-    let rows: [Row<'_>; 15] = [
+    let rows: [Row<'_>; 17] = [
         (0, "", None, Some(ALL), None),
         (60, "", Some("a"), Some(ALL), Some((true, &[]))),
         (120, "", Some("a"), Some(ALL), None),
@@ -68,13 +68,15 @@ fn each_notice_is_sent_once_whatever_the_receiver_answers() {
         (300, "", Some("a"), Some(1), Some((false, &three))),
         (360, "", Some("a"), None, Some((false, &three[1..]))),
         (419, "", Some("a"), Some(ALL), None),
-        (420, "", Some("a"), Some(ALL), Some((false, &three[1..]))),
-        (480, "", Some("a"), Some(ALL), None),
-        (540, "", Some("b"), Some(ALL), Some((true, &three))),
-        (600, "on", Some("b"), Some(ALL), None),
-        (1_199, "", Some("b"), Some(ALL), None),
-        (1_200, "", Some("b"), Some(ALL), Some((false, &three))),
-        (1_260, "", Some("b"), Some(ALL), None),
+        (420, "", Some("a"), None, Some((false, &three[1..]))),
+        (539, "", Some("a"), Some(ALL), None),
+        (540, "", Some("a"), Some(ALL), Some((false, &three[1..]))),
+        (600, "", Some("a"), Some(ALL), None),
+        (660, "", Some("b"), Some(ALL), Some((true, &three))),
+        (720, "on", Some("b"), Some(ALL), None),
+        (1_319, "", Some("b"), Some(ALL), None),
+        (1_320, "", Some("b"), Some(ALL), Some((false, &three))),
+        (1_380, "", Some("b"), Some(ALL), None),
     ];
     for (second, order, address, response, expected) in rows {
         if !order.is_empty() {

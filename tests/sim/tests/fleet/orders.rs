@@ -3,6 +3,7 @@
 use muster_control::context::Context;
 use muster_control::ports::{Launches as _, Operations, Write};
 use muster_control::runner_api::{MachineReport, RunnerApi};
+use muster_domain::audit::AuditKind;
 use muster_domain::ec2::CooldownScope;
 use muster_domain::ids::{AppName, JobKey};
 use muster_domain::instance::{AfterEnd, Instance, StartReport};
@@ -17,7 +18,7 @@ use muster_sim::agenda::Which;
 use muster_sim::schedule;
 use serde_json::{Value, json};
 
-use super::bench::Bench;
+use super::bench::{Bench, waiting};
 use super::listings::{ask, ask_with};
 use super::reaps::woken_pools;
 use super::writers::close;
@@ -48,6 +49,36 @@ fn a_plain_delete_is_refused_while_nothing_is_deleted() {
     assert!(message.contains("by mira: moving subnets"), "{message}");
     let ordered = ask(&bench, order(true));
     assert_eq!(ordered.get("error"), None, "{ordered}");
+}
+
+/// The job that the deleted machine was meant for needs a different one.
+#[test]
+fn a_refused_delete_is_in_the_audit_trail_and_an_accepted_one_wakes_the_claimed_jobs_pool() {
+    for is_busy in [true, false] {
+        let bench = Bench::new();
+        let mut row = bench.idle(1).remove(0);
+        let mut job = waiting(1, bench.door.now());
+        job.claim = Some(row.name.clone());
+        row.set_claim(job.key(), bench.door.now());
+        bench.put(&[Change::create(job).into()]);
+        bench.store(std::slice::from_ref(&row));
+        if is_busy {
+            let (door, settings) = (&bench.door, &bench.door.sim.settings);
+            let job = StartReport::new("acme/web", Some(true), 1, "build");
+            let report = MachineReport::JobStarted { runner: row.runner_name(), job };
+            let context = Context::new(door, door, door, door, settings);
+            let pass = RunnerApi { context, owner: row.name.clone().into(), role: None };
+            bench.drive(pass.report(&report, door.now())).expect("started");
+        }
+        let order = json!({"version": 1, "action": "delete", "name": row.name, "reason": "a test", "by": "ada"});
+        let answer = ask(&bench, order);
+        assert_eq!(answer["error"]["code"] == "busy", is_busy, "{answer}");
+        let lines = bench.change(|world| world.tables.audits.clone());
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        let kind = if is_busy { AuditKind::Refused } else { AuditKind::Ordered };
+        assert_eq!((line.kind, line.by.as_str()), (kind, "ada"));
+        assert_eq!(woken_pools(&bench).contains("small"), !is_busy);
+    }
 }
 
 /// DynamoDB takes items of 400 KB: a record that is full could never change again, and its machine

@@ -17,6 +17,7 @@ fn silent(bench: &Bench, n: u64, owner: &str, hours: i64) -> Job {
     let mut job = waiting(n, then);
     job.seen_at = then;
     job.last_event.repository = format!("{owner}/web").into();
+    job.last_event.installation = bench.change(|world| Some(world.github.installation_of(owner)));
     job
 }
 

@@ -202,6 +202,54 @@ fn an_answer_is_put_on_record_beside_what_another_has_written() {
     }
 }
 
+/// One of two machines registers itself while the answer that names both is put on record.
+#[test]
+fn a_machine_that_bound_itself_is_bound_once() {
+    for at in 0.. {
+        let bench = Bench::of(vec![schedule::pool("small", &["linux"], 9, "spot", None)]);
+        for n in 1..=2 {
+            bench.put(&[Change::create(waiting(n, bench.door.now())).into()]);
+        }
+        let came = pass_with(&bench, at, |bench| bind(bench, 1));
+        assert_eq!(bench.in_state(State::Creating), 0, "call {at}");
+        if !came {
+            assert!(at > 4, "it launches");
+            return;
+        }
+    }
+}
+
+/// The machines of the later call are another pass's to bind: its answer is still out.
+#[test]
+fn the_answer_to_an_earlier_call_settles_no_launch_that_was_called_again() {
+    let mut called_again = 0;
+    for at in 0.. {
+        let bench = Bench::of(vec![schedule::pool("small", &["linux"], 9, "spot", None)]);
+        bench.put(&[Change::create(waiting(1, bench.door.now())).into()]);
+        let mut again = None;
+        let came = pass_with(&bench, at, |bench| {
+            let launches = bench.change(|world| world.tables.launches.clone());
+            let Some(launch) = launches.into_values().next() else { return };
+            // Its lease has expired on the other pass's clock.
+            let Some(next) = launch.leased_again(launch.lease_until, &Timings::default()) else {
+                return;
+            };
+            bench.put(&[launch.change(next.clone()).into()]);
+            again = Some(next);
+        });
+        if let Some(again) = again {
+            let launch = bench.change(|world| Stored::clone(&world.tables.launches[&again.id]));
+            assert_eq!(*launch, again, "call {at}");
+            assert_eq!(bench.in_state(State::Creating), 1, "call {at}");
+            called_again += 1;
+        }
+        if !came {
+            assert!(called_again > 0, "a launch is open while EC2 is called");
+            return;
+        }
+    }
+}
+
 #[test]
 fn what_ec2_refuses_two_passes_at_once_is_remembered_of_both() {
     for at in 0.. {
@@ -354,6 +402,11 @@ fn a_request_that_is_overtaken_leaves_no_registration() {
 
 /// The answer of each launch comes on record.
 pub(crate) fn bind_all(bench: &Bench) {
+    bind(bench, usize::MAX);
+}
+
+/// At most so many machines bind themselves.
+fn bind(bench: &Bench, most: usize) {
     let now = bench.door.now();
     let rows: Vec<Stored<Instance>> = bench
         .change(|world| world.tables.instances.values().map(|row| Stored::clone(row)).collect());
@@ -363,7 +416,7 @@ pub(crate) fn bind_all(bench: &Bench) {
     });
     let mut free: Vec<Stored<Instance>> =
         rows.into_iter().filter(|row| row.state() == State::Creating).collect();
-    for (launch, machine) in machines {
+    for (launch, machine) in machines.into_iter().take(most) {
         let Some(index) = free.iter().position(|row| row.is_free_slot_of(&launch)) else { return };
         let row = free.swap_remove(index);
         let mut next = row.record().clone();

@@ -138,10 +138,15 @@ fn somewhere(many: usize, now: Time) -> usize {
     usize::try_from(hash).unwrap_or(0) % many
 }
 
-/// Returns the entity to query for a job.
+/// Returns the entity to query for a job: an enterprise's installation may not have access to the
+/// repository.
 fn home_of(job: &Job, settings: &Settings) -> Option<Entity> {
     let pool = job.pool.as_ref().and_then(|name| settings.pool(name));
-    pool.map_or_else(|| job.home(), |pool| pool.entity_for(job))
+    let entity = pool.map_or_else(|| job.home(), |pool| pool.entity_for(job));
+    match entity.as_ref().map(Entity::kind) {
+        Some(EntityKind::Enterprise) => job.home(),
+        Some(EntityKind::Organization | EntityKind::Repository) | None => entity,
+    }
 }
 
 /// Returns the account whose installation's rate limit an entity uses.

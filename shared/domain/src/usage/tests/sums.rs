@@ -86,6 +86,23 @@ fn a_line_has_the_price_of_its_hour() {
     assert_eq!(History::default().of(&make("m7i.large", Market::Spot), 40, at(0)), None);
 }
 
+/// A machine is paid for until it ends, and a Spot price changes by the hour.
+#[test]
+fn a_line_is_priced_at_the_hour_in_which_its_machine_ended() {
+    let mut dear = prices(at(7200));
+    dear.list.insert("m7i.large".into(), 300_000);
+    let history = History::new(vec![prices(at(3600)), dear]);
+    for (since, end, price) in
+        [(3600, 7199, 100_000), (3600, 7200, 300_000), (7300, 7400, 300_000), (0, 3000, 100_000)]
+    {
+        let mut line = line(exited(), Some(99), make("m7i.large", Market::OnDemand));
+        (line.since, line.at) = (at(since), at(end));
+        history.price(&mut line, 40);
+        let paid = line.price.map(|price| price.machine);
+        assert_eq!(paid, Some(price), "from {since} to {end}");
+    }
+}
+
 #[test]
 fn each_source_and_each_type_is_due_by_itself() {
     let mut known = prices(at(0));
