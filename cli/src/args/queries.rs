@@ -84,8 +84,8 @@ pub struct SimulateArgs {
     /// Pool file to try
     #[arg(long, value_name = "FILE")]
     pub pools: Option<PathBuf>,
-    /// Compare values of `max` or `min_idle`, for example `min_idle=0..5` or `max=10,20,40`
-    #[arg(long = "try", value_name = "FIELD=A..B")]
+    /// Compare values of `max`, `min_idle`, `market` or `rerun_on_interruption`, for example `min_idle=0..5` or `market=on-demand,spot`
+    #[arg(long = "try", value_name = "FIELD=A,B")]
     pub trial: Option<Trial>,
     /// Count only this pool, and apply --try to it [default: count all pools; --try needs a single pool]
     #[arg(long)]
@@ -100,6 +100,9 @@ pub struct RightsizeArgs {
     /// Start: a time span, for example `30d`, or a day, for example `2026-11-01`
     #[arg(long, default_value = "30d", value_name = "SPAN|DAY")]
     pub since: Since,
+    /// Replay the period with half the machines where all jobs of a pool fit, to compare cost and wait times
+    #[arg(long)]
+    pub simulate: bool,
 }
 
 /// The start of a period.

@@ -12,7 +12,7 @@ use super::{Session, pretty};
 use crate::args::{SimulateArgs, Since};
 use crate::failure::Failure;
 use crate::money::thousands;
-use crate::simulate::{SimulationInput, owner, read_file};
+use crate::simulate::{Simulation, SimulationInput, owner, read_file};
 use crate::views;
 use crate::words::count;
 use crate::world::{Cloud, Console, Workstation};
@@ -49,13 +49,28 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
         self.world.say(&format!("{of} of {} lines …", thousands(lines.len() as u64)));
         let applied_at = shown.applied_at;
         let lines = lines.as_slice();
-        let question =
-            SimulationInput { lines, in_force, most, applied_at, new, trial, pool, seed };
+        let new_lines = None;
+        let question = SimulationInput {
+            lines,
+            in_force,
+            most,
+            applied_at,
+            new,
+            new_lines,
+            trial,
+            pool,
+            seed,
+        };
         let told = question.answer().map_err(Failure::Usage)?;
         let page = match self.json {
             true => pretty(&json!(told)),
             false => views::simulate::page(&told, self.screen),
         };
+        self.checked(&told, page)
+    }
+
+    /// Returns the page, unless the simulator broke an invariant.
+    pub(super) fn checked(&mut self, told: &Simulation, page: String) -> Result<String, Failure> {
         if told.broken.is_empty() {
             return Ok(page);
         }
@@ -73,7 +88,10 @@ impl<W: Cloud + Console + Workstation> Session<'_, W> {
     }
 
     /// Returns the limit of the stack's parameter `MaxMachines`, which a pool file cannot raise.
-    async fn most_machines(&mut self, in_force: &PoolFile) -> Result<Option<u32>, Failure> {
+    pub(super) async fn most_machines(
+        &mut self,
+        in_force: &PoolFile,
+    ) -> Result<Option<u32>, Failure> {
         let told: Overview = self.asked("overview", Request::Overview).await?;
         let most = told.limits.iter().find(|limit| limit.of == Scope::Stack);
         // The overview returns the lower of the two limits. If it is the file's, a different file

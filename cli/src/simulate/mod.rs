@@ -2,20 +2,25 @@
 //! on the jobs of real usage lines. It has no I/O: lines and pool files are inputs, figures are outputs.
 
 mod file;
+mod halves;
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 use std::mem;
 use std::str::FromStr;
 
 use muster_domain::ids::PoolName;
+use muster_domain::pool::{MarketPolicy, RerunPolicy};
 use muster_domain::pool_file::PoolFile;
 use muster_domain::time::Time;
 use muster_domain::usage::{Date, Line};
 pub use muster_sim::replay::owner;
 use muster_sim::replay::{Measured, Only, Outcome, Replay};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 pub use self::file::read as read_file;
+pub use self::halves::Halves;
 
 /// Maximum number of values in one trial: each requires its own replay.
 const MOST_VALUES: usize = 24;
@@ -27,24 +32,25 @@ const EQUAL: u64 = 2;
 /// The field that `--try` changes, and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    pub field: Field,
-    pub values: Vec<u32>,
+    pub field: &'static str,
+    pub values: Vec<TrialValue>,
 }
 
-/// A field of a pool's `limits`.
+/// A value of a field of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Field {
-    Max,
-    MinIdle,
+#[serde(untagged)]
+pub enum TrialValue {
+    Max(u32),
+    MinIdle(u32),
+    Market(MarketPolicy),
+    RerunOnInterruption(bool),
 }
 
-impl Field {
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Max => "max",
-            Self::MinIdle => "min_idle",
+impl Display for TrialValue {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match json!(self) {
+            Value::String(text) => f.write_str(&text),
+            value => value.fmt(f),
         }
     }
 }
@@ -54,29 +60,44 @@ impl FromStr for Trial {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("{text:?} is not a trial; examples: min_idle=0..5, max=20..30, max=10,20,40")
+            format!(
+                "{text:?} is not a trial; examples: min_idle=0..5, max=10,20,40, \
+                market=on-demand,spot-then-on-demand,spot, rerun_on_interruption=false,true"
+            )
         };
         let (field, values) = text.split_once('=').ok_or_else(wrong)?;
-        let field = match field {
-            "max" => Field::Max,
-            "min_idle" => Field::MinIdle,
+        let each = values.split(',').map(str::trim);
+        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
+        let numbers = |value: fn(u32) -> TrialValue| -> Result<Vec<TrialValue>, String> {
+            match values.split_once("..") {
+                Some((from, to)) => {
+                    let to = number(to.trim_start_matches('='))?;
+                    Ok((number(from)?..=to).take(MOST_VALUES + 1).map(value).collect())
+                }
+                None => each.clone().map(|text| number(text).map(value)).collect(),
+            }
+        };
+        let (field, values) = match field {
+            "max" => ("max", numbers(TrialValue::Max)?),
+            "min_idle" => ("min_idle", numbers(TrialValue::MinIdle)?),
+            "market" => {
+                let market = |text| serde_json::from_value(json!(text)).map(TrialValue::Market);
+                let values: Result<_, _> = each.map(market).collect();
+                ("market", values.map_err(|_| wrong())?)
+            }
+            "rerun_on_interruption" => {
+                let rerun = |text: &str| text.parse().map(TrialValue::RerunOnInterruption);
+                let values: Result<_, _> = each.map(rerun).collect();
+                ("rerun_on_interruption", values.map_err(|_| wrong())?)
+            }
             _ => return Err(wrong()),
         };
-        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
-        let values: Vec<u32> = match values.split_once("..") {
-            Some((from, to)) => {
-                let to = number(to.trim_start_matches('='))?;
-                (number(from)?..=to).take(MOST_VALUES + 1).collect()
-            }
-            None => values.split(',').map(number).collect::<Result<_, _>>()?,
-        };
-        if values.is_empty() || (field == Field::Max && values.contains(&0)) {
+        if values.is_empty() || values.contains(&TrialValue::Max(0)) {
             return Err(wrong());
         }
         if values.len() > MOST_VALUES {
             return Err(format!(
-                "at most {MOST_VALUES} values are allowed; list some: {}=10,20,40",
-                field.name()
+                "at most {MOST_VALUES} values are allowed; list some: {field}=10,20,40"
             ));
         }
         Ok(Self { field, values })
@@ -112,10 +133,23 @@ pub struct Simulation {
     pub broken: Vec<(String, String)>,
 }
 
+impl Simulation {
+    /// Iterates over the figures of all rows.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Figures> {
+        let tried = self.tried.iter().flat_map(|tried| &tried.rows).map(|row| &row.figures);
+        let new = self.new.iter().map(|(_, figures)| figures);
+        [&self.real, &self.predicted].into_iter().chain(new).chain(tried)
+    }
+}
+
 /// Money is in millionths of a dollar, waits are in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
     pub money: u64,
+    /// The part of the money that was spent on jobs that EC2 interrupted.
+    pub lost: u64,
+    /// Jobs that ran again after an interruption.
+    pub reruns: u64,
     pub p50: Option<u64>,
     pub p95: Option<u64>,
     pub p99: Option<u64>,
@@ -129,14 +163,14 @@ pub struct Figures {
 /// One row for each value.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tried {
-    pub field: Field,
+    pub field: &'static str,
     pub of: PoolName,
     pub rows: Vec<TrialRow>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TrialRow {
-    pub value: u32,
+    pub value: TrialValue,
     #[serde(flatten)]
     pub figures: Figures,
     /// Whether no other row costs less and has waits as short.
@@ -148,6 +182,8 @@ impl Figures {
         let wait = |part| measured.wait(part);
         Self {
             money: measured.money,
+            lost: measured.lost,
+            reruns: measured.reruns,
             p50: wait(50),
             p95: wait(95),
             p99: wait(99),
@@ -183,6 +219,8 @@ pub struct SimulationInput<'a> {
     pub applied_at: Option<Time>,
     /// A different file, with its name.
     pub new: Option<(String, PoolFile)>,
+    /// The lines to replay with that file, if they differ.
+    pub new_lines: Option<&'a [Line]>,
     pub trial: Option<Trial>,
     pub pool: Option<PoolName>,
     pub seed: u64,
@@ -201,13 +239,18 @@ impl SimulationInput<'_> {
             (None, [only]) => only.name.clone(),
             (None, _) => return Err("--try changes one pool. Pass --pool.".to_owned()),
         };
-        let with = |value: &u32| {
+        let with = |value: &TrialValue| {
             let mut file = base.clone();
             let pool = file.pools.iter_mut().find(|pool| pool.name == of);
             let pool = pool.ok_or_else(|| format!("There is no pool {of} in the file."))?;
-            match trial.field {
-                Field::Max => pool.max = *value,
-                Field::MinIdle => pool.min_idle = *value,
+            match *value {
+                TrialValue::Max(max) => pool.max = max,
+                TrialValue::MinIdle(min_idle) => pool.min_idle = min_idle,
+                TrialValue::Market(market) => pool.market = market,
+                TrialValue::RerunOnInterruption(reruns) => {
+                    let policy = if reruns { RerunPolicy::Interrupted } else { RerunPolicy::Off };
+                    pool.rerun_on_interruption = Some(policy);
+                }
             }
             if pool.min_idle > 0 && pool.entity.is_none() {
                 return Err(format!(
@@ -249,7 +292,15 @@ impl SimulationInput<'_> {
         for file in &mut all {
             file.limits = mem::take(&mut file.limits).below(self.most);
         }
-        let outcomes = replay.run_all(&all, self.seed, &only);
+        let outcomes = match self.new_lines.zip(all.get(1)) {
+            None => replay.run_all(&all, self.seed, &only),
+            Some((lines, file)) => {
+                let new = Replay::of(lines).run(file, self.seed, &only);
+                let mut outcomes = replay.run_all(&all[..1], self.seed, &only);
+                outcomes.push(new);
+                outcomes
+            }
+        };
         Ok(self.told(&replay, trials.map(|(of, _)| of), &outcomes, &only))
     }
 
@@ -273,9 +324,11 @@ impl SimulationInput<'_> {
         let mut names = vec!["the file in force".to_owned()];
         names.extend(self.new.iter().map(|(name, _)| name.clone()));
         let trial = self.trial.as_ref();
-        names.extend(trial.iter().flat_map(|trial| {
-            trial.values.iter().map(|value| format!("{}={value}", trial.field.name()))
-        }));
+        names.extend(
+            trial.iter().flat_map(|trial| {
+                trial.values.iter().map(|value| format!("{}={value}", trial.field))
+            }),
+        );
         let broken = names.into_iter().zip(all).filter_map(|(name, one)| {
             let broken = one.violation.as_ref()?;
             Some((name, format!("{}: {}", broken.rule, broken.what)))
@@ -307,16 +360,20 @@ impl SimulationInput<'_> {
 }
 
 /// Returns the rows of a trial. A row is beaten by one that costs less and has waits as short.
-fn rows(values: &[u32], figures: &[Figures]) -> Vec<TrialRow> {
+fn rows(values: &[TrialValue], figures: &[Figures]) -> Vec<TrialRow> {
     let is_as_short = |one: &Figures, other: &Figures| {
         let limit = |wait: Option<u64>| wait.map(|wait| wait + wait * EQUAL / 100);
         one.unserved <= other.unserved
             && one.p95.zip(limit(other.p95)).is_some_and(|(one, other)| one <= other)
     };
+    // A row without prices costs an unknown amount.
+    let is_unpriced = |one: &Figures| one.machines > 0 && one.unpriced == one.machines;
     let is_beaten = |own: &Figures| {
-        figures.iter().any(|other| other.money < own.money && is_as_short(other, own))
+        let costs_less =
+            |other: &Figures| !is_unpriced(other) && (is_unpriced(own) || other.money < own.money);
+        figures.iter().any(|other| costs_less(other) && is_as_short(other, own))
     };
-    let row = |(value, own): (&u32, &Figures)| TrialRow {
+    let row = |(value, own): (&TrialValue, &Figures)| TrialRow {
         value: *value,
         figures: *own,
         is_unbeaten: !is_beaten(own),
@@ -331,14 +388,29 @@ mod tests {
     #[test]
     fn a_trial_names_a_field_and_its_values() {
         for (text, values) in [
-            ("min_idle=0..3", vec![0, 1, 2, 3]),
-            ("max=10..=11", vec![10, 11]),
-            ("max=10,20,40", vec![10, 20, 40]),
-            ("min_idle=2", vec![2]),
+            ("min_idle=0..3", "0 1 2 3"),
+            ("max=10..=11", "10 11"),
+            ("max=10,20,40", "10 20 40"),
+            ("min_idle=2", "2"),
+            ("market=on-demand, spot-then-on-demand,spot", "on-demand spot-then-on-demand spot"),
+            ("rerun_on_interruption=false,true", "false true"),
         ] {
-            assert_eq!(text.parse::<Trial>().expect(text).values, values);
+            let trial: Trial = text.parse().expect(text);
+            let told: Vec<String> = trial.values.iter().map(ToString::to_string).collect();
+            assert_eq!(told.join(" "), values);
         }
-        for wrong in ["", "min_idle", "idle=1..2", "max=0..2", "max=3..1", "max=a", "max=1..99"] {
+        for wrong in [
+            "",
+            "min_idle",
+            "idle=1..2",
+            "max=0..2",
+            "max=3..1",
+            "max=a",
+            "max=1..99",
+            "market=cheap",
+            "market=",
+            "rerun_on_interruption=all",
+        ] {
             assert!(wrong.parse::<Trial>().is_err(), "{wrong}");
         }
     }
@@ -347,11 +419,18 @@ mod tests {
     fn a_row_is_beaten_by_a_cheaper_one_that_waits_no_longer() {
         let of = |money, p95| Figures { money, p95: Some(p95), ..Figures::default() };
         let figures = [of(100, 92_000), of(150, 15_000), of(190, 4_000), of(250, 3_990)];
-        let unbeaten: Vec<bool> =
-            rows(&[0, 2, 3, 5], &figures).iter().map(|row| row.is_unbeaten).collect();
+        let unbeaten: Vec<bool> = rows(&[0, 2, 3, 5].map(TrialValue::MinIdle), &figures)
+            .iter()
+            .map(|row| row.is_unbeaten)
+            .collect();
         assert_eq!(unbeaten, [true, true, true, false], "3.99 s are 4 s");
+        let unpriced = Figures { machines: 7, unpriced: 7, ..of(0, 1_000) };
+        let values = [1, 2].map(TrialValue::Max);
+        let unbeaten = rows(&values, &[unpriced, of(100, 1_000)]);
+        assert_eq!([unbeaten[0].is_unbeaten, unbeaten[1].is_unbeaten], [false, true]);
         let late = Figures { unserved: 9, ..of(50, 1_000) };
-        assert!(rows(&[1, 2], &[late, of(100, 2_000)]).iter().all(|row| row.is_unbeaten));
+        let values = [1, 2].map(TrialValue::MinIdle);
+        assert!(rows(&values, &[late, of(100, 2_000)]).iter().all(|row| row.is_unbeaten));
     }
 
     #[test]

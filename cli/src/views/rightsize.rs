@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::money::{dollars, thousands};
 use crate::page::{Screen, TextPage};
+use crate::simulate::{Halves, Simulation};
 use crate::table::{Cell, Column, DataTable, Text, TextStyle};
 use crate::words::{count, span};
 
@@ -28,6 +29,16 @@ pub struct RightsizeList {
     /// Number of jobs that ran, and of those without measurements.
     pub runs: u64,
     pub unmeasured: u64,
+    /// What half the machines would have cost, if requested.
+    #[serde(flatten)]
+    pub simulation: Option<SimulatedHalves>,
+}
+
+/// The simulated changes, and the result if there are any.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulatedHalves {
+    pub halves: Halves,
+    pub simulation: Option<Simulation>,
 }
 
 /// A job's size, and the pool that has machines of half its size and serves it.
@@ -47,7 +58,8 @@ impl RightsizeList {
             let half_pool = half_pool(pools, &size).filter(|_| size.verdict == SizeVerdict::Half);
             RightsizeRow { size, half_pool }
         };
-        Self { from, to, jobs: jobs.into_iter().map(row).collect(), runs, unmeasured }
+        let jobs = jobs.into_iter().map(row).collect();
+        Self { from, to, jobs, runs, unmeasured, simulation: None }
     }
 }
 
@@ -82,9 +94,26 @@ const COLUMNS: [Column; 9] = [
     Column::name("Pool").from(130),
 ];
 
-/// Renders the list.
+/// Renders the list, and the simulation if there is one.
 #[must_use]
 pub fn page(list: &RightsizeList, screen: Screen) -> String {
+    let mut text = sizes(list, screen);
+    let Some(SimulatedHalves { halves, simulation }) = &list.simulation else { return text };
+    let mut page = TextPage::new(screen);
+    page.gap();
+    if !page.is_piped() {
+        let marked = |said| (Text::new("·", TextStyle::Dim), said);
+        page.marked(changes(halves).into_iter().map(marked));
+        page.gap();
+    }
+    text.push_str(&page.into_text());
+    if let Some(simulation) = simulation {
+        text.push_str(&super::simulate::page(simulation, screen));
+    }
+    text
+}
+
+fn sizes(list: &RightsizeList, screen: Screen) -> String {
     let mut page = TextPage::new(screen);
     if page.is_piped() {
         page.table(&DataTable::new(COLUMNS, list.jobs.iter().map(row)));
@@ -105,6 +134,35 @@ pub fn page(list: &RightsizeList, screen: Screen) -> String {
     }
     page.marked(notes(list).into_iter().map(|said| (Text::new("·", TextStyle::Dim), said)));
     page.into_text()
+}
+
+/// Describes the simulated changes, one sentence each.
+fn changes(halves: &Halves) -> Vec<Text> {
+    let mut changes = Vec::new();
+    let named = |names: Vec<String>| names.join(", ");
+    if halves.is_empty() {
+        let said = "No change to simulate: in each pool, a job does not fit half the machine or is \
+            unknown, and no smaller pool serves those that do.";
+        changes.push(Text::from(said));
+    }
+    if !halves.pools.is_empty() {
+        let pools = named(halves.pools.iter().map(ToString::to_string).collect());
+        changes.push(Text::from(format!("Simulated with types of half the size: {pools}.")));
+    }
+    for (pool, jobs) in &halves.moved {
+        let jobs = count(*jobs, "job");
+        changes.push(Text::from(format!("Simulated in the smaller pool {pool}: {jobs}.")));
+    }
+    if !halves.assumed.is_empty() {
+        let type_of = |(half, kind): (_, _)| format!("{half} (half of {kind})");
+        let types = named(halves.assumed.iter().map(type_of).collect());
+        let said = format!(
+            "Assumed prices, because these types were not used: {types}. Boot times are those of the \
+            larger types."
+        );
+        changes.push(Text::new(said, TextStyle::Warning));
+    }
+    changes
 }
 
 fn row(RightsizeRow { size, half_pool }: &RightsizeRow) -> Vec<Cell> {
@@ -252,7 +310,7 @@ fn notes(list: &RightsizeList) -> Vec<Text> {
     let has = |verdict| list.jobs.iter().any(|row| row.size.verdict == verdict);
     if has(SizeVerdict::Half) {
         let said = "SAVES is per month: half the machines' price, without disks, if the jobs take no longer. \
-            This is the ratio of the prices, not a simulation.";
+            This is the ratio of the prices; --simulate replays the jobs.";
         notes.push(Text::from(said));
     }
     if has(SizeVerdict::MoreCpus) {

@@ -4,7 +4,7 @@ use muster_domain::ids::PoolName;
 
 use crate::money::{dollars, thousands};
 use crate::page::{Screen, TextPage};
-use crate::simulate::{Field, Figures, Simulation, Tried};
+use crate::simulate::{Figures, Simulation, TrialRow, Tried};
 use crate::table::{Column, DataTable, Text, TextStyle};
 use crate::words::{count, minute};
 
@@ -24,14 +24,24 @@ pub fn page(told: &Simulation, screen: Screen) -> String {
         page.line([Text::new(title, TextStyle::Strong)]);
         page.gap();
     }
+    let has_reruns = told.all().any(|figures| figures.reruns > 0 || figures.lost > 0);
     let mut columns = vec![Column::text("Pools").at_least(18)];
-    columns.extend(figures_columns());
+    columns.extend(figures_columns(has_reruns));
+    let row = |name: &str, figures: &Figures| row(name, figures, has_reruns);
     let mut rows = vec![row("as it was", &told.real), row("in force, model", &told.predicted)];
     rows.extend(told.new.iter().map(|(name, figures)| row(&format!("{name}, model"), figures)));
     page.table(&DataTable::new(columns, rows));
     if let Some(tried) = &told.tried {
         page.gap();
-        trial(&mut page, tried);
+        let mut columns = vec![Column::short(tried.field)];
+        columns.extend(figures_columns(has_reruns));
+        columns.push(Column::number("Unbeaten"));
+        let rows = tried.rows.iter().map(|TrialRow { value, figures, is_unbeaten }| {
+            let mut cells = row(&value.to_string(), figures);
+            cells.push(if *is_unbeaten { Text::new("●", TextStyle::Good) } else { Text::none() });
+            cells
+        });
+        page.table(&DataTable::new(columns, rows));
     }
     page.gap();
     let notes = notes(told).into_iter().map(|said| (Text::new("·", TextStyle::Dim), said));
@@ -45,28 +55,13 @@ pub fn page(told: &Simulation, screen: Screen) -> String {
     page.into_text()
 }
 
-fn figures_columns() -> [Column; 5] {
-    ["Dollars", "P50", "P95", "P99", "Machines"].map(Column::number)
+fn figures_columns(has_reruns: bool) -> impl Iterator<Item = Column> {
+    let reruns: &[_] = if has_reruns { &["Re-runs", "Lost"] } else { &[] };
+    ["Dollars", "P50", "P95", "P99", "Machines"].iter().chain(reruns).copied().map(Column::number)
 }
 
-fn trial(page: &mut TextPage, tried: &Tried) {
-    let name = match tried.field {
-        Field::Max => "max",
-        Field::MinIdle => "min_idle",
-    };
-    let mut columns = vec![Column::number(name)];
-    columns.extend(figures_columns());
-    columns.push(Column::number("Unbeaten"));
-    let rows = tried.rows.iter().map(|one| {
-        let mut cells = row(&one.value.to_string(), &one.figures);
-        cells.push(if one.is_unbeaten { Text::new("●", TextStyle::Good) } else { Text::none() });
-        cells
-    });
-    page.table(&DataTable::new(columns, rows));
-}
-
-fn row(name: &str, figures: &Figures) -> Vec<Text> {
-    let Figures { money, p50, p95, p99, machines, unpriced, .. } = *figures;
+fn row(name: &str, figures: &Figures, has_reruns: bool) -> Vec<Text> {
+    let Figures { money, lost, reruns, p50, p95, p99, machines, unpriced, .. } = *figures;
     let money = match unpriced {
         unpriced if unpriced == machines && machines > 0 => {
             Text::new("no price", TextStyle::Warning)
@@ -76,6 +71,9 @@ fn row(name: &str, figures: &Figures) -> Vec<Text> {
     let mut cells = vec![Text::from(name), money];
     cells.extend([p50, p95, p99].map(span));
     cells.push(thousands(machines).into());
+    if has_reruns {
+        cells.extend([thousands(reruns).into(), dollars(lost).into()]);
+    }
     cells
 }
 
@@ -113,18 +111,12 @@ fn notes(told: &Simulation) -> Vec<Text> {
         );
         notes.push(Text::new(said, TextStyle::Warning));
     }
-    let tried = told.tried.iter().flat_map(|tried| &tried.rows).map(|row| &row.figures);
-    let all: Vec<&Figures> = [&told.predicted]
-        .into_iter()
-        .chain(told.new.iter().map(|(_, it)| it))
-        .chain(tried)
-        .collect();
-    if all.iter().any(|figures| figures.unpriced > 0) || told.real.unpriced > 0 {
+    if told.all().any(|figures| figures.unpriced > 0) {
         let said = "Some machines have no price and are not included in the dollars: their type or \
             market was not used in these days.";
         notes.push(Text::new(said, TextStyle::Warning));
     }
-    let unserved = all.iter().map(|figures| figures.unserved).max().unwrap_or(0);
+    let unserved = told.all().map(|figures| figures.unserved).max().unwrap_or(0);
     if unserved > 0 {
         let jobs = count(usize::try_from(unserved).unwrap_or(usize::MAX), "job");
         let said = format!(

@@ -4,8 +4,8 @@ use muster_domain::time::Time;
 use muster_domain::usage::Used;
 use serde_json::{Value, json};
 
-use crate::compare;
 use crate::fake::{Fake, NOW};
+use crate::{compare, recorded};
 
 /// A job of the month: what its run of a number used, and how it ended.
 struct Planted {
@@ -97,7 +97,10 @@ fn line(number: i64, name: &str, used: Option<Used>) -> Value {
             "generation": 1, "reason": "runner_ended", "cause": null,
         },
         "since": Time::from_millis(since),
-        "t": { "started": 50_000, "completed": 350_000, "ended": 360_000 },
+        "t": {
+            "planned": 1_000, "launched": 3_000, "asked": 42_000, "listening": 47_000,
+            "started": 50_000, "completed": 350_000, "ended": 360_000,
+        },
         "parts": { "start": 47_000, "work": 300_000, "end": 10_000, "idle": 0, "vain": 0 },
         "price": { "machine": 201_600, "by": "list", "on_demand": 201_600, "disk": 4_000 },
         "used": used,
@@ -118,17 +121,18 @@ fn month() -> Vec<Value> {
         disk_of: 39_000,
         ..Used::default()
     };
-    let of_job = |Planted { name, runs, run }: &Planted| {
+    let of_job = |(planted, Planted { name, runs, run }): (i64, &Planted)| {
         let one = |n: i64| {
             let (mut used, mut line) = (usual, line(n * 8, name, None));
             run(n, &mut used, &mut line);
             line["used"] = json!(used);
+            line["job"]["key"] = json!(format!("{planted}/{n}"));
             line
         };
         (0..*runs).map(one).collect::<Vec<_>>()
     };
     let old = (0..12).map(|n| line(n, "deploy", None));
-    PLANTED.iter().flat_map(of_job).chain(old).collect()
+    (2..).zip(&PLANTED).flat_map(of_job).chain(old).collect()
 }
 
 fn pools() -> Value {
@@ -150,7 +154,11 @@ fn pools() -> Value {
 fn rightsize(lines: &[Value], width: Option<u16>, more: &[&str]) -> String {
     let half = lines.len() / 2;
     let page = |lines: &[Value], next: Option<&str>| json!({ "ok": true, "version": 1, "lines": lines, "unreadable": [], "next": next });
-    let answers = [page(&lines[..half], Some("2026-11-20|x")), page(&lines[half..], None), pools()];
+    let mut answers =
+        vec![page(&lines[..half], Some("2026-11-20|x")), page(&lines[half..], None), pools()];
+    if more.contains(&"--simulate") {
+        answers.push(recorded("overview"));
+    }
     let line: Vec<&str> = ["rightsize"].iter().chain(more).copied().collect();
     Fake { width, ..Fake::of(answers) }.run(&line)
 }
@@ -167,10 +175,7 @@ fn a_month_names_exactly_the_jobs_that_need_another_size() {
     });
     compare("run_rightsize.txt", &shown.join("\n"));
 
-    let told = rightsize(&month, None, &["--json"]);
-    let body = told.split_once("\n{\n").map(|(_, body)| format!("{{{body}"));
-    let body = body.expect("an answer");
-    let told: Value = serde_json::from_str(body.trim_end_matches("exit 0\n")).expect("JSON");
+    let told = json_of(&rightsize(&month, None, &["--json"]));
     let of = |verdict: &str| {
         let jobs = told["jobs"].as_array().expect("jobs").iter();
         let mut names: Vec<&str> = jobs
@@ -184,6 +189,12 @@ fn a_month_names_exactly_the_jobs_that_need_another_size() {
     assert_eq!(of("more_memory"), ["integration"]);
     assert_eq!(of("more_cpus"), ["compile"]);
     assert_eq!((&told["runs"], &told["unmeasured"]), (&json!(586), &json!(12)));
+}
+
+fn json_of(told: &str) -> Value {
+    let body = told.split_once("\n{\n").map(|(_, body)| format!("{{{body}"));
+    let body = body.expect("an answer");
+    serde_json::from_str(body.trim_end_matches("exit 0\n")).expect("JSON")
 }
 
 #[test]

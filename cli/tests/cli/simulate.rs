@@ -1,8 +1,9 @@
 //! `muster simulate`: its page, and what it does with lines and files.
 
 use muster_cli::page::Screen;
-use muster_cli::simulate::{Field, Figures, Simulation, TrialRow, Tried};
+use muster_cli::simulate::{Figures, Simulation, TrialRow, TrialValue, Tried};
 use muster_cli::views::simulate::page;
+use muster_domain::pool::MarketPolicy;
 use muster_domain::time::Time;
 use muster_domain::usage::Date;
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ fn figures(money: u64, waits: [u64; 3]) -> Figures {
 
 fn told() -> Simulation {
     let row = |(value, money, waits, is_unbeaten)| TrialRow {
-        value,
+        value: TrialValue::MinIdle(value),
         figures: figures(money, waits),
         is_unbeaten,
     };
@@ -41,7 +42,7 @@ fn told() -> Simulation {
         gone: Vec::new(),
         new: Some(("new.yaml".to_owned(), figures(106_780_000, [52_000, 195_800, 632_000]))),
         tried: Some(Tried {
-            field: Field::MinIdle,
+            field: "min_idle",
             of: "default".parse().expect("a name"),
             rows: rows.map(row).to_vec(),
         }),
@@ -60,6 +61,19 @@ fn the_model_stands_beside_what_was_and_other_pools_below() {
         broken: vec![("min_idle=1".to_owned(), "I8: job 7 is still queued".to_owned())],
         ..told()
     };
+    let spot = Figures { lost: 1_930_000, reruns: 214, ..told().predicted };
+    let of = |market, figures| TrialRow {
+        value: TrialValue::Market(market),
+        figures,
+        is_unbeaten: market == MarketPolicy::SpotThenOnDemand,
+    };
+    let rows = vec![
+        of(MarketPolicy::OnDemand, figures(241_700_000, [49_000, 91_800, 125_000])),
+        of(MarketPolicy::SpotThenOnDemand, spot),
+        of(MarketPolicy::Spot, Figures { machines: 9, unpriced: 9, ..spot }),
+    ];
+    let market = Tried { field: "market", of: "default".parse().expect("a name"), rows };
+    let interrupted = Simulation { predicted: spot, new: None, tried: Some(market), ..told() };
     let alone = Simulation { tried: None, new: None, pool: "gpu".parse().ok(), ..told() };
     let (wide, narrow) =
         (Screen { width: Some(120), colour: false }, Screen { width: Some(80), colour: false });
@@ -67,9 +81,13 @@ fn the_model_stands_beside_what_was_and_other_pools_below() {
         ("100 columns", page(&told(), Screen { width: Some(100), colour: false })),
         ("120 columns, doubted", page(&doubted, wide)),
         ("80 columns, nothing else asked", page(&alone, narrow)),
+        (
+            "100 columns, interrupted",
+            page(&interrupted, Screen { width: Some(100), colour: false }),
+        ),
         ("a pipe", page(&told(), Screen::PIPE)),
     ];
-    for (title, text) in &shown[..3] {
+    for (title, text) in &shown[..4] {
         let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
         assert!(title[..3].trim().parse::<usize>().is_ok_and(|width| longest <= width), "{text}");
     }

@@ -357,7 +357,8 @@ impl Line {
     }
 
     /// Returns whether EC2 reclaimed the machine before its job succeeded.
-    fn is_interrupted(&self) -> bool {
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
         let cause = self.machine.as_ref().and_then(|machine| machine.cause);
         let has_ended = |job: &OfJob| job.conclusion.as_deref() == Some("success");
         cause == Some(EarlyEndCause::SpotNotice)

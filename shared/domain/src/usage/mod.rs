@@ -34,7 +34,7 @@ pub use self::prices::{
 };
 pub use self::sizes::{
     DiskVerdict, JobSize, KeepReason, LEAST_RUNS, LeftOut, SizeFigures, SizeVerdict, Sizes,
-    SizesFold,
+    SizesFold, half_type, without_matrix,
 };
 pub use self::waits::{Waits, WaitsFor};
 pub use crate::instance::Used;

@@ -443,7 +443,8 @@ fn most<T: Clone>(counts: &BTreeMap<T, usize>) -> Option<T> {
 
 /// Returns a job's name without the values of its matrix, which GitHub adds in parentheses:
 /// `test (ubuntu, 3.12)` is `test`, and `call (a) / build (b)` is `call / build`.
-fn without_matrix(name: &str) -> String {
+#[must_use]
+pub fn without_matrix(name: &str) -> String {
     let (mut stem, mut depth) = (String::new(), 0_usize);
     for one in name.chars() {
         match one {
@@ -463,7 +464,8 @@ fn without_matrix(name: &str) -> String {
 /// for compute, general and memory families: half of other types lacks something that is not
 /// measured here, such as CPU credits, accelerators or local disks.
 /// Source: docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-type-specifications.html
-fn half_type(kind: &str) -> Option<String> {
+#[must_use]
+pub fn half_type(kind: &str) -> Option<String> {
     let (family, size) = kind.split_once('.')?;
     let generation = family.strip_prefix(['c', 'm', 'r'])?;
     let maker = generation.trim_start_matches(|one: char| one.is_ascii_digit());

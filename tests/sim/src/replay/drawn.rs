@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use muster_domain::ec2::Market;
 use muster_domain::ids::{LaunchId, PoolName};
-use muster_domain::pool::Pool;
+use muster_domain::pool::{MarketPolicy, Pool};
 
 use super::facts::{Facts, SeenMachine};
 use crate::agenda::{MINUTE, Millis, SECOND};
@@ -20,8 +21,9 @@ const WAY: Millis = 100;
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub(super) facts: Facts,
-    /// What the machines of each pool may be like.
-    of_pools: BTreeMap<PoolName, Vec<SeenMachine>>,
+    /// What the machines of each pool may be like, by the market that a launch requests. After Spot,
+    /// some are On-Demand: EC2 had no Spot capacity for them.
+    of_pools: BTreeMap<(PoolName, Market), Vec<SeenMachine>>,
     seed: u64,
     /// Each machine, by its number.
     machines: BTreeMap<u32, Of>,
@@ -39,15 +41,19 @@ struct Of {
 
 impl Drawn {
     pub(super) fn new(facts: Facts, pools: &[Pool], seed: u64) -> Self {
-        let of_pool = |pool: &Pool| (pool.name.clone(), facts.machines(pool));
-        let of_pools = pools.iter().map(of_pool).collect();
+        let of_pool = |pool: &Pool| {
+            let on_demand = Pool { market: MarketPolicy::OnDemand, ..pool.clone() };
+            [(Market::Spot, pool), (Market::OnDemand, &on_demand)]
+                .map(|(market, of)| ((pool.name.clone(), market), facts.machines(of)))
+        };
+        let of_pools = pools.iter().flat_map(of_pool).collect();
         Self { facts, of_pools, seed, machines: BTreeMap::new() }
     }
 
-    fn draw(&mut self, number: u32, pool: &PoolName, now: Millis) {
+    fn draw(&mut self, number: u32, launch: &(PoolName, Market), now: Millis) {
         let mut rng = Rng::new(self.seed ^ (u64::from(number) << 20));
-        let Some(machine) = one_of(self.of_pools.get(pool), &mut rng).cloned() else { return };
-        let end = one_of(Some(&self.facts.seen(pool).ends), &mut rng).copied();
+        let Some(machine) = one_of(self.of_pools.get(launch), &mut rng).cloned() else { return };
+        let end = one_of(Some(&self.facts.seen(&launch.0).ends), &mut rng).copied();
         let odds = self.facts.interrupted(&machine);
         let minutes = (0..OLDEST / MINUTE).find(|_| odds > 0 && rng.chance(odds));
         let interrupted_after = minutes.map(|minutes| minutes * MINUTE + rng.between(0, MINUTE));
@@ -74,9 +80,10 @@ impl World {
     /// EC2 has launched a machine.
     pub(crate) fn draw_machine(&mut self, number: u32, launch: Option<&LaunchId>) {
         let launch = launch.and_then(|launch| self.tables.launches.get(launch));
-        let Some(pool) = launch.map(|launch| launch.pool.clone()) else { return };
+        let launch = launch.map(|launch| (launch.pool.clone(), launch.request.market));
+        let Some(launch) = launch else { return };
         let now = self.now;
-        self.replayed.iter_mut().for_each(|drawn| drawn.draw(number, &pool, now));
+        self.replayed.iter_mut().for_each(|drawn| drawn.draw(number, &launch, now));
     }
 
     /// How long a machine still boots, where that is known.

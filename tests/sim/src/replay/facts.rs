@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use muster_domain::ec2::Market;
 use muster_domain::ids::PoolName;
+use muster_domain::launch::record::cooldown::first_market;
 use muster_domain::pool::{MarketPolicy, Pool};
 use muster_domain::usage::{EarlyEndCause, EndedBy, Line, UsageKind};
 
+use super::jobs;
 use crate::agenda::{HOUR, MINUTE, Millis, SECOND};
 
 /// EC2 answers a launch within that time; what took longer was refused before, which is not modelled.
@@ -45,6 +47,8 @@ pub(super) struct SeenMachine {
     pub(super) boot: Millis,
     /// From then until its agent listened.
     pub(super) registration: Millis,
+    /// On-Demand was preferred for its job, so its market says little about other jobs.
+    pub(super) is_rerun: bool,
 }
 
 /// What an hour of a type costs on a market, in millionths of a dollar: the mean of what was paid.
@@ -58,7 +62,9 @@ impl PriceBook {
         self.0.get(&(kind.into(), market)).copied()
     }
 
-    fn learn(lines: &[Line]) -> Self {
+    /// Of lines with their prices.
+    #[must_use]
+    pub fn learn(lines: &[Line]) -> Self {
         let mut paid: BTreeMap<(Arc<str>, Market), (u128, u128)> = BTreeMap::new();
         let mut listed: BTreeMap<(Arc<str>, Market), u64> = BTreeMap::new();
         for line in lines {
@@ -92,9 +98,12 @@ impl Facts {
             interruptions: interruptions(lines),
             ..Self::default()
         };
+        let reruns = jobs::reruns(lines);
         for line in lines.iter().filter(|line| line.kind == UsageKind::Machine) {
             let pool = line.pool.clone().map(|pool| facts.pools.entry(pool).or_default());
-            pool.into_iter().chain([&mut facts.all]).for_each(|seen| seen.note(line));
+            let is_rerun = line.job.as_ref().is_some_and(|job| reruns.contains_key(&job.key));
+            let all = pool.into_iter().chain([&mut facts.all]);
+            all.for_each(|seen| seen.note(line, is_rerun));
             let t = &line.t;
             if line.job.is_some() {
                 facts.heard.extend(t.heard.map(|heard| heard.max(0)));
@@ -110,31 +119,37 @@ impl Facts {
         self.pools.get(pool).filter(|seen| !seen.machines.is_empty()).unwrap_or(&self.all)
     }
 
-    /// The machines that this pool may have: of its own if it had such, else of any.
+    /// Returns the machines that this pool may have: its own, on a different market if the pool's has changed; those of
+    /// other pools; or else machines that were not seen.
     pub(super) fn machines(&self, pool: &Pool) -> Vec<SeenMachine> {
         let fits = |one: &&SeenMachine| {
-            let market = match pool.market {
-                MarketPolicy::Spot => one.market == Market::Spot,
-                MarketPolicy::OnDemand => one.market == Market::OnDemand,
-                MarketPolicy::SpotThenOnDemand => true,
-            };
-            market && (pool.instance_types.is_empty() || pool.instance_types.contains(&one.kind))
+            (pool.instance_types.is_empty() || pool.instance_types.contains(&one.kind))
+                && (!one.is_rerun || pool.market == MarketPolicy::OnDemand)
         };
         let of = |seen: &Seen| seen.machines.iter().filter(fits).cloned().collect();
+        let market = first_market(pool.market);
+        let on_market = |mut machines: Vec<SeenMachine>| {
+            // A pool that requests Spot had some, unless it did not request it then.
+            if pool.market != MarketPolicy::SpotThenOnDemand
+                || machines.iter().all(|one| one.market != market)
+            {
+                machines.retain(|one| one.market == market);
+            }
+            machines
+        };
         let own: Vec<SeenMachine> = self.pools.get(&pool.name).map(of).unwrap_or_default();
-        if !own.is_empty() {
-            return own;
-        }
-        let any: Vec<SeenMachine> = of(&self.all);
-        if any.is_empty() { self.like(pool) } else { any }
+        let moved = |mut own: Vec<SeenMachine>| {
+            own.iter_mut().for_each(|one| one.market = market);
+            own
+        };
+        let choices = [on_market(own.clone()), moved(own), on_market(of(&self.all))];
+        let found = choices.into_iter().find(|machines| !machines.is_empty());
+        found.unwrap_or_else(|| self.like(pool))
     }
 
     /// Machines of types or of a market that nobody has seen: as fast as those that were.
     fn like(&self, pool: &Pool) -> Vec<SeenMachine> {
-        let market = match pool.market {
-            MarketPolicy::OnDemand => Market::OnDemand,
-            MarketPolicy::Spot | MarketPolicy::SpotThenOnDemand => Market::Spot,
-        };
+        let market = first_market(pool.market);
         let as_fast = |one: &SeenMachine| {
             let kind = if pool.instance_types.contains(&one.kind) {
                 &one.kind
@@ -154,7 +169,7 @@ impl Facts {
 }
 
 impl Seen {
-    fn note(&mut self, line: &Line) {
+    fn note(&mut self, line: &Line, is_rerun: bool) {
         let (Some(machine), t) = (&line.machine, &line.t) else { return };
         let make = (machine.make.kind.clone(), machine.make.market);
         // Where a machine does not say when it was ready to ask: when it was registered.
@@ -163,7 +178,7 @@ impl Seen {
             (make, t.launched, asked, t.listening)
         {
             let (boot, registration) = ((asked - launched).max(0), (listening - asked).max(0));
-            self.machines.push(SeenMachine { kind, market, boot, registration });
+            self.machines.push(SeenMachine { kind, market, boot, registration, is_rerun });
         }
         let launch = t.planned.zip(t.launched).map(|(planned, launched)| launched - planned);
         self.launches.extend(launch.map(|launch| launch.clamp(0, LONGEST_LAUNCH)));
@@ -180,7 +195,10 @@ fn interruptions(lines: &[Line]) -> BTreeMap<Arc<str>, u32> {
         let Some(kind) = machine.make.kind.clone() else { continue };
         if machine.make.market == Some(Market::Spot) && line.kind == UsageKind::Machine {
             let (times, time) = seen.entry(kind).or_default();
-            *times += u64::from(machine.cause == Some(EarlyEndCause::SpotNotice));
+            // A job that succeeds in the two minutes after EC2's notice is not interrupted.
+            let is_noticed = machine.cause == Some(EarlyEndCause::SpotNotice);
+            let is_early = line.is_interrupted() || is_noticed && line.job.is_none();
+            *times += u64::from(is_early);
             *time += line.parts.sum();
         }
     }

@@ -7,6 +7,7 @@ use muster_domain::instance::Instance;
 use muster_domain::usage::{Line, Parts, UsageKind};
 
 use super::facts::PriceBook;
+use super::jobs::{self, Reruns};
 use crate::agenda::MINUTE;
 use crate::ec2::Ec2;
 use crate::github::{Job, Status};
@@ -40,6 +41,10 @@ pub struct Measured {
     pub unpriced: u64,
     /// What machines cost, in millionths of a dollar.
     pub money: u64,
+    /// The part of it that was spent on jobs that EC2 interrupted.
+    pub lost: u64,
+    /// Jobs that ran again after that.
+    pub reruns: u64,
     /// How long the jobs waited that ran, milliseconds, the shortest first.
     waits: Vec<u64>,
     /// Jobs that had no runner: they wait at the end, or have waited until GitHub ended them.
@@ -51,8 +56,9 @@ impl Measured {
     #[must_use]
     pub fn of(lines: &[Line], only: &Only) -> Self {
         let mut measured = Self::default();
+        let reruns = jobs::reruns(lines);
         for line in lines.iter().filter(|line| only.has(line.pool.as_ref())) {
-            measured.add(line, line.price.map(|price| price.whole()));
+            measured.add(line, line.price.map(|price| price.whole()), &reruns);
         }
         measured.waits.sort_unstable();
         measured
@@ -71,9 +77,14 @@ impl Measured {
         self.waits.get(rank - 1).copied()
     }
 
-    fn add(&mut self, line: &Line, price: Option<u64>) {
+    fn add(&mut self, line: &Line, price: Option<u64>, reruns: &Reruns) {
         if line.kind != UsageKind::Job {
+            let before = self.money;
             self.pay(line.parts.sum(), price);
+            if line.is_interrupted() {
+                self.lost += self.money - before;
+            }
+            self.reruns += u64::from(jobs::is_rerun(line, reruns));
         }
         self.waits.extend(line.wait().map(|(whole, _)| whole));
     }
@@ -91,9 +102,10 @@ impl World {
     /// What was spent and waited so far. A machine that still lives is paid for until now.
     pub(super) fn measure(&self, only: &Only) -> Measured {
         let mut measured = Measured::default();
+        let reruns = jobs::reruns(self.tables.usage.values());
         for line in self.tables.usage.values().filter(|line| only.has(line.pool.as_ref())) {
             let number = line.machine.as_ref().and_then(|machine| self.ec2.number(&machine.id));
-            measured.add(line, number.and_then(|number| self.price_of(number)));
+            measured.add(line, number.and_then(|number| self.price_of(number)), &reruns);
         }
         for row in self.tables.live_rows().filter(|row| only.has(Some(&row.pool))) {
             let Some(number) = number_of(row, &self.ec2) else { continue };

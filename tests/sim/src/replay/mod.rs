@@ -1,6 +1,7 @@
 //! Some days of a real stack once more: its jobs as they came, on other pools. What takes how long is drawn from what
 //! the same days took, by the seed.
 //!
+//! Muster's own pass re-runs the jobs whose machines EC2 takes here. Re-runs in the records are not replayed.
 //! Not modelled are what EC2 refuses, what GitHub limits, machines that do not boot, and images that change.
 
 mod drawn;
@@ -9,14 +10,14 @@ mod jobs;
 mod measured;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use muster_control::Settings;
 use muster_domain::ids::Entity;
 use muster_domain::job::labels::Labels;
-use muster_domain::pool::{Pool, RerunPolicy};
+use muster_domain::pool::Pool;
 use muster_domain::pool_file::PoolFile;
 use muster_domain::pool_set::PoolSet;
 use muster_domain::stored::{Stored, Version};
@@ -60,9 +61,13 @@ pub struct ReplayedJob {
     pub repository: String,
     /// Of a private repository.
     pub private: bool,
+    /// The ID of its workflow run.
+    pub run: u64,
+    /// Its name.
+    pub name: Arc<str>,
     /// The labels of `runs-on`.
     pub labels: Labels,
-    /// From its start to its end; until it is cancelled where that is not known.
+    /// From its start to its end, if it does not end early; until it is cancelled where that is not known.
     pub length: Option<Millis>,
 }
 
@@ -168,8 +173,9 @@ impl Replay {
         world.replayed = Some(Box::new(Drawn::new(self.facts.clone(), &file.pools, seed)));
         let begin = START + EARLIER;
         for (number, job) in (0..).zip(&self.jobs) {
-            let ReplayedJob { at, left_at, repository, private, labels, length } = job;
-            let planned = Job::planned(number, repository, *private, labels.clone(), *length);
+            let ReplayedJob { at, left_at, repository, private, run, name, labels, length } = job;
+            let mut planned = Job::planned(number, repository, *private, labels.clone(), *length);
+            (planned.run, planned.name) = (Some(*run), name.clone());
             world.github.jobs.push(planned);
             world.agenda.at(begin + at, Event::Queue(number));
             let left_at = left_at.unwrap_or(at + LONGEST_WAIT);
@@ -206,8 +212,6 @@ fn plain(pool: &Pool) -> Pool {
         reserved_first: false,
         boot_hook: None,
         image_hook: None,
-        // Attempts that Muster ordered are among the jobs that are replayed.
-        rerun_on_interruption: Some(RerunPolicy::Off),
         ..pool.clone()
     };
     pool.tags.clear();
