@@ -37,10 +37,17 @@ impl World {
             // A job whose runner was silent did not fail by itself.
             let planned = self.github.job_of(job.id);
             let is_cut = planned.is_some_and(|job| job.interrupted.is_some() || job.given_up);
+            // A later attempt lists an interrupted job that was not part of it, with its runner.
+            let runner = job.runner.as_ref().map(|runner| &runner.name);
+            let is_copy_of_cut = runner.is_some()
+                && self.github.known().any(|(other, of)| {
+                    let is_its = of.runner.as_ref().map(|runner| &runner.name) == runner;
+                    is_its && of.run_id == job.run_id && other.interrupted.is_some()
+                });
             let is_sibling = truth.is_fail_fast(of.run)
                 && job.conclusion.as_deref() == Some("cancelled")
                 && view.conclusion.as_deref() == Some("failure");
-            !is_cut && !is_sibling
+            !is_cut && !is_copy_of_cut && !is_sibling
         });
         let honest: Vec<u64> = honest.map(|job| job.id).collect();
         let ours = truth.attempts_of_app(of.run);

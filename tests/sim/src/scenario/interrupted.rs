@@ -36,10 +36,13 @@ pub struct InterruptedRun {
 /// Tells one such story, under our passes or under a peer's policy.
 ///
 /// # Errors
-/// The rule that broke.
+/// The rule that broke, with the timeline.
 pub fn interrupted(seed: u64, naive: Option<PeerPolicy>) -> Result<InterruptedRun, String> {
-    let mut rng = Rng::new(seed);
     let mut story = Scenario::under(naive);
+    run(&mut story, Rng::new(seed)).map_err(|broken| format!("{broken}\n{}", render(&story)))
+}
+
+fn run(story: &mut Scenario, mut rng: Rng) -> Result<InterruptedRun, String> {
     let market = ["spot", "spot-then-on-demand"][rng.index(2)];
     story.obey(&format!("pool linux max=9 market={market}"))?;
     story.obey("boot by themselves")?;
@@ -101,7 +104,7 @@ pub fn interrupted(seed: u64, naive: Option<PeerPolicy>) -> Result<InterruptedRu
         (run, world.violation.clone())
     });
     match violation {
-        Some(broken) => Err(format!("{}: {}\n{}", broken.rule, broken.what, render(&story))),
+        Some(broken) => Err(format!("{}: {}", broken.rule, broken.what)),
         None => Ok(run),
     }
 }
