@@ -64,7 +64,7 @@ fn a_refused_delete_is_in_the_audit_trail_and_an_accepted_one_wakes_the_claimed_
         bench.store(std::slice::from_ref(&row));
         if is_busy {
             let (door, settings) = (&bench.door, &bench.door.sim.settings);
-            let job = StartReport::new("acme/web", Some(true), 1, "build");
+            let job = StartReport::new("acme/web", Some(true), 1, "build", "");
             let report = MachineReport::JobStarted { runner: row.runner_name(), job };
             let context = Context::new(door, door, door, door, settings);
             let pass = RunnerApi { context, owner: row.name.clone().into(), role: None };

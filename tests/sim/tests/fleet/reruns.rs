@@ -26,6 +26,7 @@ fn due(bench: &Bench, run: u64, repository: &str) -> Stored<Rerun> {
         is_spot: true,
         is_stopped: true,
         worked: Seconds(60),
+        actor: None,
     };
     let of = RunOf { run, repository: repository.into(), repository_id: None, installation: None };
     let pool = "small".parse().expect("a pool");
