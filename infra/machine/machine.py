@@ -352,7 +352,8 @@ def theirs(name):
 def hook(name):
     env = os.environ.get
     event = {"event": name, "repository": env("GITHUB_REPOSITORY", ""), "job_name": env("GITHUB_JOB", ""),
-             "run_id": int(env("GITHUB_RUN_ID") or 0), "run_attempt": int(env("GITHUB_RUN_ATTEMPT") or 0)}
+             "run_id": int(env("GITHUB_RUN_ID") or 0), "run_attempt": int(env("GITHUB_RUN_ATTEMPT") or 0),
+             "ref": env("GITHUB_REF", "")}
     if name == "job-completed":
         code = theirs(name)
         try:  # the last word, since the machine ends soon after it; it never changes a job's result

@@ -306,7 +306,7 @@ class Hooks(Case):
         """Runs the hook as the agent does. Returns its exit code and output. A hook that waits is ended as the worker does."""
         script = str(self.root / f"{name}.sh")
         given = {"PATH": os.environ["PATH"], "GITHUB_REPOSITORY": "acme/app", "GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "2",
-                 "GITHUB_JOB": "build", **given}
+                 "GITHUB_JOB": "build", "GITHUB_REF": "refs/pull/9/merge", **given}
         hook = subprocess.Popen(["bash", "-e", script], env=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         said = ""
         for line in hook.stdout:
@@ -324,7 +324,7 @@ class Hooks(Case):
         self.assertEqual(self.hook("job-started", GITHUB_EVENT_PATH=str(self.root / "event")), (0, ""))
         self.assertEqual(self.api.calls, [("/runner/job-started", {
             "event": "job-started", "runner_name": "r-1", "repository": "acme/app", "run_id": 7, "run_attempt": 2,
-            "job_name": "build", "private": True})])
+            "job_name": "build", "ref": "refs/pull/9/merge", "private": True})])
 
     def test_whether_a_repository_is_private_is_githubs_word_or_unknown(self):
         for text in ("", "no json", "{}", '{"repository": {}}', '{"repository": 1}', "[]"):

@@ -30,7 +30,7 @@ TABLES = {f"MUSTER_{table}_TABLE" for table in ("INSTANCES", "JOBS", "CONTROL", 
 APP = {"MUSTER_APP_KEY", "MUSTER_CA_BUNDLE"}
 WAKES = {"MUSTER_LAUNCH_QUEUE_URL", "MUSTER_REAP_QUEUE_URL"}
 ENVIRONMENT = {
-    "WebhookFunction": SHARED | {"MUSTER_JOBS_QUEUE_URL", "MUSTER_WEBHOOK_SECRET"},
+    "WebhookFunction": SHARED | {"MUSTER_JOBS_QUEUE_URL", "MUSTER_WEBHOOK_SECRET", "MUSTER_USAGE_ACTORS"},
     "ScaleUpFunction": SHARED | TABLES | {"MUSTER_JOBS_QUEUE_URL", "MUSTER_LAUNCH_QUEUE_URL"},
     "ReaperFunction": SHARED | TABLES | WAKES | APP | {"MUSTER_WEBHOOK_URL"},
     "RunnerApiFunction": SHARED | TABLES | APP | {"MUSTER_REAP_QUEUE_URL", "MUSTER_INSTANCE_ROLE_ID"},
@@ -409,7 +409,7 @@ class Deployment(unittest.TestCase):
 
     def test_few_questions_are_left(self):
         names = set(source()["Parameters"])
-        self.assertLessEqual(len(names), 21, "what nobody has to choose is no parameter; see docs/configuration.md for durations")
+        self.assertLessEqual(len(names), 22, "what nobody has to choose is no parameter; see docs/configuration.md for durations")
 
 
 class Api(unittest.TestCase):

@@ -50,7 +50,7 @@ pub struct CostsArgs {
     /// Last day [default: today]
     #[arg(long, value_name = "DAY")]
     pub until: Option<Date>,
-    /// Group rows by `repository`, `workflow`, `job`, `pool`, `type`, `attempt` or `day`
+    /// Group rows by `repository`, `workflow`, `job`, `pull-request`, `actor`, `pool`, `type`, `attempt` or `day`
     #[arg(long, default_value = "repository", value_parser = by, value_name = "WHAT")]
     pub by: By,
     /// Show only this pool
@@ -139,7 +139,8 @@ impl FromStr for Since {
 /// Parses a grouping by the names that the admin API uses.
 fn by(text: &str) -> Result<By, String> {
     serde_json::from_value(serde_json::json!(text)).map_err(|_| {
-        format!("{text:?} is not one of repository, workflow, job, pool, type, attempt, day")
+        let known = "repository, workflow, job, pull-request, actor, pool, type, attempt, day";
+        format!("{text:?} is not one of {known}")
     })
 }
 

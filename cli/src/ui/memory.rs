@@ -91,10 +91,12 @@ pub enum QueryRequest {
 }
 
 /// The groupings of costs.
-pub const BY: [(&str, By); 7] = [
+pub const BY: [(&str, By); 9] = [
     ("repository", By::Repository),
     ("workflow", By::Workflow),
     ("job", By::Job),
+    ("pull-request", By::PullRequest),
+    ("actor", By::Actor),
     ("pool", By::Pool),
     ("type", By::Type),
     ("attempt", By::Attempt),

@@ -2,7 +2,7 @@
 
 use muster_api::answers::{CostsList, CostsRow};
 use muster_domain::time::Time;
-use muster_domain::usage::{By, InVain, OwnPrices, Parts, Sum};
+use muster_domain::usage::{By, OwnPrices, Parts, Sum};
 
 use crate::csv::Csv;
 use crate::money::{dollars, share, thousands};
@@ -18,6 +18,8 @@ const fn heading(by: By) -> Column {
         By::Repository => Column::text("Repository"),
         By::Workflow => Column::text("Workflow"),
         By::Job => Column::text("Job"),
+        By::PullRequest => Column::text("Pull request"),
+        By::Actor => Column::text("Actor"),
         By::Pool => Column::name("Pool"),
         By::Type => Column::short("Type"),
         By::Attempt => Column::short("Attempt"),
@@ -163,17 +165,23 @@ pub(crate) fn notes(told: &CostsList) -> Vec<Text> {
         notes.push(Text::new(said, TextStyle::Warning));
     }
     if all.spot > 0 {
-        let saved = dollars(all.on_demand.saturating_sub(all.spot));
-        let lost = match all.interrupted {
-            InVain { machines: 0, .. } => String::new(),
-            InVain { machines, money, .. } => format!(
-                ", after {} of lost work in {}",
-                dollars(money),
-                count(usize::try_from(machines).unwrap_or(usize::MAX), "interrupted job")
-            ),
+        let part = |machines: u64, money: u64, what: &str| {
+            (machines > 0).then(|| format!("{} {what}, ", dollars(money))).unwrap_or_default()
         };
-        let on_demand = dollars(all.on_demand);
-        notes.push(Text::from(format!("Spot saved {saved} of {on_demand} On-Demand{lost}.")));
+        let Sum { interrupted, ordered_reruns: reruns, .. } = all;
+        notes.push(Text::from(format!(
+            "Spot: {} of {} jobs interrupted; {}{}{} saved.",
+            thousands(interrupted.machines),
+            thousands(all.spot_jobs),
+            part(interrupted.machines, interrupted.money, "of work lost"),
+            part(reruns.machines, reruns.money, "for re-runs"),
+            dollars(all.on_demand.saturating_sub(all.spot)),
+        )));
+    }
+    if told.by == By::Actor && told.rows.iter().all(|row| row.name == By::NO_ACTOR) {
+        notes.push(Text::from(
+            "No actors are recorded. The stack parameter UsageActors=yes records them for new jobs.",
+        ));
     }
     if all.minutes > 0 {
         let public = all.minutes - all.private_minutes;

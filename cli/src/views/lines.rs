@@ -97,7 +97,7 @@ fn tenths(millis: u64) -> String {
     format!("{}.{}", millis / 1000, millis % 1000 / 100)
 }
 
-const CSV: [&str; 26] = [
+const CSV: [&str; 28] = [
     "ended",
     "kind",
     "repository",
@@ -107,6 +107,8 @@ const CSV: [&str; 26] = [
     "run",
     "attempt",
     "conclusion",
+    "pull_request",
+    "actor",
     "pool",
     "machine",
     "type",
@@ -160,6 +162,8 @@ fn cells(line: &Line) -> Vec<String> {
         job.map(|job| job.run.to_string()).unwrap_or_default(),
         job.map(|job| job.attempt.to_string()).unwrap_or_default(),
         text(job.and_then(|job| job.conclusion.as_deref())),
+        line.pull_request.map(|number| number.to_string()).unwrap_or_default(),
+        text(job.and_then(|job| job.actor.as_deref())),
         text(line.pool.as_ref().map(PoolName::as_str)),
         text(machine.map(|machine| machine.id.as_str())),
         text(make.and_then(|make| make.kind.as_deref())),

@@ -10,6 +10,7 @@ use muster_cli::views::{self, costs, instances, jobs, lines, phases, pools, stat
 use muster_control::admin::findings::{StackFacts, findings};
 use muster_domain::launch::record::trouble::Trouble;
 use muster_domain::time::{Seconds, Time};
+use muster_domain::usage::By;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -238,11 +239,16 @@ fn each_answer_is_read_as_it_was_written() {
 
 #[test]
 fn costs_say_what_was_for_nothing_and_what_is_not_in_them() {
-    for name in ["costs", "costs_by_type", "costs_spread", "costs_none"] {
+    let by = ["costs_by_type", "costs_by_pull_request", "costs_by_actor"];
+    for name in ["costs", "costs_spread", "costs_none"].into_iter().chain(by) {
         looks::<CostsList>(name, recorded(name), costs::page);
     }
     let told: CostsList = read(recorded("costs"));
     compare("costs.csv", &costs::csv(&told));
+    let mut told: CostsList = read(recorded("costs_by_actor"));
+    told.rows.retain(|row| row.name == By::NO_ACTOR);
+    let notice = "UsageActors=yes";
+    assert!(costs::page(&told, NOW, Screen { width: Some(120), colour: false }).contains(notice));
 }
 
 /// Forty minutes ran on two CPUs, ten on four, and five on an unknown number.
@@ -253,6 +259,7 @@ fn own_rates_price_githubs_runners() {
     (all["minutes"], all["private_minutes"]) = (json!(60), json!(55));
     all["cpu_minutes"] = json!({ "2": 40, "4": 10 });
     all["interrupted"] = json!({ "machines": 2, "time": 600_000, "money": 4_000 });
+    all["ordered_reruns"] = json!({ "machines": 1, "time": 600_000, "money": 11_000 });
     told["by"] = json!("attempt");
     told["rows"][0]["name"] = json!("1");
     told["rows"][1]["name"] = json!("2");

@@ -49,6 +49,8 @@ enum MachineEvent {
         run_id: u64,
         #[serde(default)]
         job_name: String,
+        #[serde(default, rename = "ref")]
+        git_ref: String,
     },
     JobCompleted {
         runner_name: String,
@@ -286,12 +288,17 @@ fn read(request: &ApiGatewayV2httpRequest) -> Result<MachineReport, ReportBodyEr
         MachineEvent::RunnerStarted { runner_name } => {
             MachineReport::RunnerStarted { runner: runner_name }
         }
-        MachineEvent::JobStarted { runner_name, repository, private, run_id, job_name } => {
-            MachineReport::JobStarted {
-                runner: runner_name,
-                job: StartReport::new(&repository, private, run_id, &job_name),
-            }
-        }
+        MachineEvent::JobStarted {
+            runner_name,
+            repository,
+            private,
+            run_id,
+            job_name,
+            git_ref,
+        } => MachineReport::JobStarted {
+            runner: runner_name,
+            job: StartReport::new(&repository, private, run_id, &job_name, &git_ref),
+        },
         MachineEvent::JobCompleted { runner_name, used } => {
             MachineReport::JobCompleted { runner: runner_name, used }
         }
@@ -535,6 +542,7 @@ mod tests {
             private: Some(true),
             run: 19_876_543_210,
             name: "test".to_owned(),
+            pull_request: Some(123),
         };
         assert_eq!(
             read(include_str!("../../../events/runner-api-job-started.json")),

@@ -2,7 +2,7 @@
 
 use crate::payload::{DeliveryAction, Origin, cut, read_workflow_job};
 use muster_domain::ids::AppName;
-use muster_domain::job::JobStatus;
+use muster_domain::job::{Actors, JobStatus};
 use muster_domain::message::JobsMessage;
 use muster_domain::pool::warm::WarmEvent;
 use muster_domain::time::Time;
@@ -33,13 +33,19 @@ pub enum DeliveryDecision {
 /// compare could only be mistyped, and the webhook would then answer 202 to deliveries that are
 /// lost.
 #[must_use]
-pub fn decide(event: &GatewayEvent, app: AppName, body: &[u8], now: Time) -> DeliveryDecision {
+pub fn decide(
+    event: &GatewayEvent,
+    app: AppName,
+    actors: Actors,
+    body: &[u8],
+    now: Time,
+) -> DeliveryDecision {
     let headers = &event.headers;
     if !is_json(&headers.content_type) {
         return DeliveryDecision::Answer(WebhookResponse::not_json());
     }
     DeliveryDecision::Answer(match headers.event.one() {
-        Some("workflow_job") => return job(event, app, body),
+        Some("workflow_job") => return job(event, app, actors, body),
         Some("ping") => WebhookResponse::pong(),
         Some(name) => match WarmEvent::ALL.iter().find(|(known, _)| *known == name) {
             Some((_, kind)) => return forecast(event, *kind, app, body, now),
@@ -67,8 +73,8 @@ fn forecast(
     }
 }
 
-fn job(event: &GatewayEvent, app: AppName, body: &[u8]) -> DeliveryDecision {
-    let job = match read_workflow_job(app, body) {
+fn job(event: &GatewayEvent, app: AppName, actors: Actors, body: &[u8]) -> DeliveryDecision {
+    let job = match read_workflow_job(app, actors, body) {
         Ok(DeliveryAction::Job(job)) => job,
         Ok(DeliveryAction::Ignored(reason)) => {
             return DeliveryDecision::Answer(WebhookResponse::ignored(reason));

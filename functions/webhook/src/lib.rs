@@ -25,6 +25,7 @@ use muster_aws::secrets::{SecretError, WebhookSecret};
 use muster_control::ports::Queue;
 use muster_domain::causes::with_causes;
 use muster_domain::ids::{AppName, Entity};
+use muster_domain::job::Actors;
 use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
 
@@ -66,6 +67,8 @@ pub struct Webhook<S, Q> {
     pub signatures: S,
     /// The queue for messages.
     pub queue: Q,
+    /// Whether messages contain who caused a run.
+    pub actors: Actors,
 }
 
 impl<S: Signatures, Q: Queue> Webhook<S, Q> {
@@ -118,7 +121,7 @@ impl<S: Signatures, Q: Queue> Webhook<S, Q> {
                 return LoggedAnswer { error, ..WebhookResponse::no_secret().into() };
             }
         }
-        let logged = match decide(event, app, &body, now) {
+        let logged = match decide(event, app, self.actors, &body, now) {
             DeliveryDecision::Answer(answer) => answer.into(),
             DeliveryDecision::Enqueue(message) => self.enqueue(*message).await,
             DeliveryDecision::Unreadable { answer, origin, problem } => {

@@ -30,7 +30,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 }
 
 async fn start() -> anyhow::Result<(String, Webhook<WebhookSecret, SqsQueue>)> {
-    let WebhookConfig { stack, jobs_queue, secret } = from_env(WebhookConfig::read)?;
+    let WebhookConfig { stack, jobs_queue, secret, actors } = from_env(WebhookConfig::read)?;
     let config = muster_aws::client::load().await;
     let secret = WebhookSecret::new(&config, secret);
     let queue = SqsQueue::new(&config, QueueUrls { jobs: jobs_queue, ..QueueUrls::default() });
@@ -40,5 +40,5 @@ async fn start() -> anyhow::Result<(String, Webhook<WebhookSecret, SqsQueue>)> {
         // reason.
         tracing::error!(error = with_causes(&error), "starting without the webhook secret");
     }
-    Ok((stack, Webhook { signatures: secret, queue }))
+    Ok((stack, Webhook { signatures: secret, queue, actors }))
 }

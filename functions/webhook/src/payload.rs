@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
-use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::job::{Actors, JobEvent, JobStatus};
 use muster_domain::time::Time;
 
 /// Maximum stored length of a name, in characters. Names are displayed, never interpreted. GitHub's
@@ -33,6 +33,8 @@ struct Payload {
     workflow_job: WorkflowJob,
     repository: PayloadRepository,
     installation: Option<PayloadInstallation>,
+    #[serde(default)]
+    sender: Option<PayloadSender>,
     #[serde(default)]
     deployment: Option<IgnoredAny>,
 }
@@ -86,6 +88,12 @@ struct PayloadInstallation {
     id: u64,
 }
 
+#[derive(Deserialize)]
+struct PayloadSender {
+    #[serde(default)]
+    login: Option<String>,
+}
+
 /// Deserializes null as an omitted field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     field: D,
@@ -117,11 +125,16 @@ impl Origin {
     }
 }
 
-/// Reads a `workflow_job` payload that was sent for this App.
+/// Reads a `workflow_job` payload that was sent for this App. `actors`: whether to read who caused
+/// the run.
 ///
 /// # Errors
 /// If it is not such a payload.
-pub fn read_workflow_job(app: AppName, body: &[u8]) -> Result<DeliveryAction, serde_json::Error> {
+pub fn read_workflow_job(
+    app: AppName,
+    actors: Actors,
+    body: &[u8],
+) -> Result<DeliveryAction, serde_json::Error> {
     let payload: Payload = serde_json::from_slice(body)?;
     let status = match payload.action.as_str() {
         "waiting" => JobStatus::Waiting,
@@ -149,6 +162,9 @@ pub fn read_workflow_job(app: AppName, body: &[u8]) -> Result<DeliveryAction, se
     }
     let kept = |text: Option<String>| text.filter(|text| !text.is_empty()).map(|text| cut(&text));
     let runner = kept(job.runner_name);
+    // Other events are sent by whoever approved or cancelled the job, or by GitHub.
+    let is_wanted = actors == Actors::Yes && status == JobStatus::Queued;
+    let sender = payload.sender.filter(|_| is_wanted);
     Ok(DeliveryAction::Job(Box::new(JobEvent {
         key: JobKey { app, repository: payload.repository.id, job: job.id },
         status,
@@ -161,6 +177,7 @@ pub fn read_workflow_job(app: AppName, body: &[u8]) -> Result<DeliveryAction, se
         name: cut(&job.name.unwrap_or_default()).into(),
         workflow: kept(job.workflow_name).map(Into::into),
         branch: kept(job.head_branch).map(Into::into),
+        actor: sender.and_then(|sender| kept(sender.login)).map(Into::into),
         deploys: payload.deployment.is_some(),
         labels: Labels::new(&job.labels),
         // GitHub sends 0, with an empty name, at the end of a job that no runner took.

@@ -2,7 +2,8 @@
 
 use muster_domain::ids::{AppName, InstallationId, JobKey, RunnerId};
 use muster_domain::job::labels::Labels;
-use muster_domain::job::{JobEvent, JobStatus};
+use muster_domain::job::{Actors, JobEvent, JobStatus};
+use muster_domain::message::JobsMessage;
 use muster_domain::time::Time;
 use muster_webhook::payload::{DeliveryAction, Origin, read_workflow_job};
 use proptest::prelude::*;
@@ -26,7 +27,7 @@ fn waiting() -> Value {
 }
 
 fn read(payload: &Value) -> Result<DeliveryAction, String> {
-    read_workflow_job(AppName::MAIN, payload.to_string().as_bytes())
+    read_workflow_job(AppName::MAIN, Actors::Yes, payload.to_string().as_bytes())
         .map_err(|error| error.to_string())
 }
 
@@ -94,6 +95,7 @@ fn every_field_of_the_samples_arrives() {
             name: text(&job["name"]).expect("a name").into(),
             workflow: text(&job["workflow_name"]).map(Into::into),
             branch: text(&job["head_branch"]).map(Into::into),
+            actor: (status == JobStatus::Queued).then(|| "mira-example".into()),
             deploys: !payload["deployment"].is_null(),
             labels: Labels::new(["linux", "self-hosted", "x64"]),
             runner: text(&job["runner_name"]),
@@ -167,6 +169,28 @@ fn what_github_may_leave_out_is_not_missed() {
     assert_eq!((named("a-1", 0), named("", 5), named("", 0)), (None, None, None));
     event(&without(&["organization"]));
     event(&without(&["sender"]));
+}
+
+/// What a person costs is personal data: without the parameter, the message does not name anyone.
+#[test]
+fn the_actor_is_the_sender_of_queued_and_only_if_it_is_wanted() {
+    let mut unnamed = payload(QUEUED);
+    unnamed["sender"]["login"] = Value::Null;
+    for (payload, actors, expected) in [
+        (payload(QUEUED), Actors::Yes, Some("mira-example")),
+        (payload(QUEUED), Actors::No, None),
+        (payload(IN_PROGRESS), Actors::Yes, None),
+        (without(&["sender"]), Actors::Yes, None),
+        (unnamed, Actors::Yes, None),
+    ] {
+        let body = payload.to_string();
+        let read = read_workflow_job(AppName::MAIN, actors, body.as_bytes());
+        let Ok(DeliveryAction::Job(event)) = read else { panic!("{read:?}") };
+        assert_eq!(event.actor.as_deref(), expected, "{actors:?}");
+        let message = JobsMessage::JobEvent { event, delivery: String::new() };
+        let text = muster_domain::message::to_ascii_json(&message);
+        assert_eq!(text.contains("mira-example"), expected.is_some(), "{text}");
+    }
 }
 
 #[test]
@@ -309,7 +333,7 @@ fn a_key_given_twice_is_refused() {
     for key in ["\"action\":\"queued\"", "\"private\":true"] {
         let doubled = text.replacen(key, &format!("{key},{key}"), 1);
         assert_ne!(doubled, text);
-        read_workflow_job(AppName::MAIN, doubled.as_bytes()).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, Actors::Yes, doubled.as_bytes()).expect_err("accepted");
     }
 }
 
@@ -322,16 +346,17 @@ fn depth_is_no_danger() {
         let inside = text.replacen("{", &format!("{{\"deep\":{deep},"), 1);
         assert!(
             matches!(
-                read_workflow_job(AppName::MAIN, inside.as_bytes()),
+                read_workflow_job(AppName::MAIN, Actors::Yes, inside.as_bytes()),
                 Ok(DeliveryAction::Job(_))
             ),
             "{depth}"
         );
-        read_workflow_job(AppName::MAIN, deep.as_bytes()).expect_err("accepted");
-        read_workflow_job(AppName::MAIN, "{\"a\":".repeat(depth).as_bytes()).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, Actors::Yes, deep.as_bytes()).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, Actors::Yes, "{\"a\":".repeat(depth).as_bytes())
+            .expect_err("accepted");
         // In a field that is read.
         let label = text.replacen("[\"self-hosted\"", &format!("[{deep},\"self-hosted\""), 1);
-        read_workflow_job(AppName::MAIN, label.as_bytes()).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, Actors::Yes, label.as_bytes()).expect_err("accepted");
     }
 }
 
@@ -343,12 +368,12 @@ fn bytes_that_are_no_text_are_refused() {
     let mut bytes = text.clone().into_bytes();
     let at = text.find(name).expect("is there");
     bytes[at + 2] = 0xff;
-    read_workflow_job(AppName::MAIN, &bytes).expect_err("accepted");
+    read_workflow_job(AppName::MAIN, Actors::Yes, &bytes).expect_err("accepted");
     for bytes in [b"\xff".as_slice(), b"\xef\xbb\xbf{}", b"", b"\0", b"{\"action\":\"\xc3\x28\"}"] {
-        read_workflow_job(AppName::MAIN, bytes).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, Actors::Yes, bytes).expect_err("accepted");
     }
     // A lone half of a surrogate pair is valid JSON, but not text.
-    read_workflow_job(AppName::MAIN, text.replacen(name, "\\ud800", 1).as_bytes())
+    read_workflow_job(AppName::MAIN, Actors::Yes, text.replacen(name, "\\ud800", 1).as_bytes())
         .expect_err("accepted");
 }
 
@@ -356,7 +381,8 @@ fn bytes_that_are_no_text_are_refused() {
 fn a_cut_payload_is_refused_wherever_it_is_cut() {
     let text = payload(COMPLETED).to_string();
     for end in (0..text.len()).step_by(7) {
-        read_workflow_job(AppName::MAIN, &text.as_bytes()[..end]).expect_err("accepted");
+        read_workflow_job(AppName::MAIN, Actors::Yes, &text.as_bytes()[..end])
+            .expect_err("accepted");
     }
 }
 
@@ -405,7 +431,7 @@ const FIELDS: &[&[&str]] = &[
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let _ = read_workflow_job(AppName::MAIN, &bytes);
+        let _ = read_workflow_job(AppName::MAIN, Actors::Yes, &bytes);
     }
 
     #[test]
@@ -413,7 +439,7 @@ proptest! {
         let mut bytes = QUEUED.as_bytes().to_vec();
         let at = at.index(bytes.len());
         bytes[at] = byte;
-        let _ = read_workflow_job(AppName::MAIN, &bytes);
+        let _ = read_workflow_job(AppName::MAIN, Actors::Yes, &bytes);
     }
 
     #[test]
@@ -425,10 +451,10 @@ proptest! {
         let field = path.iter().fold(&mut changed, |value, key| &mut value[*key]);
         *field = value;
         if let Ok(DeliveryAction::Job(event)) = read(&changed) {
-            let message = muster_domain::message::JobsMessage::JobEvent { event, delivery: String::new() };
+            let message = JobsMessage::JobEvent { event, delivery: String::new() };
             let ascii = muster_domain::message::to_ascii_json(&message);
             prop_assert!(ascii.bytes().all(|b| (0x20..0x7f).contains(&b)));
-            prop_assert_eq!(serde_json::from_str::<muster_domain::message::JobsMessage>(&ascii).ok(), Some(message));
+            prop_assert_eq!(serde_json::from_str::<JobsMessage>(&ascii).ok(), Some(message));
         }
     }
 

@@ -102,7 +102,13 @@ pub(crate) fn idle() -> Instance {
 }
 
 pub(crate) fn report() -> StartReport {
-    StartReport { repository: "acme/web".into(), private: Some(true), run: 3, name: "build".into() }
+    StartReport {
+        repository: "acme/web".into(),
+        private: Some(true),
+        run: 3,
+        name: "build".into(),
+        pull_request: None,
+    }
 }
 
 /// Reports a job start from its hook.
@@ -257,6 +263,7 @@ pub(crate) fn job(n: u32) -> Job {
         name: "build".into(),
         workflow: Some("CI".into()),
         branch: Some("main".into()),
+        actor: None,
         deploys: false,
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,

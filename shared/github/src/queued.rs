@@ -186,6 +186,7 @@ impl QueuedJob {
             name: kept(self.name.unwrap_or_default()).into(),
             workflow: shown(self.workflow_name),
             branch: shown(self.head_branch),
+            actor: None,
             deploys: false,
             labels: Labels::new(self.labels.unwrap_or_default()),
             runner: None,

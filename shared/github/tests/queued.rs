@@ -62,6 +62,7 @@ fn event(job: u64, run: u64) -> JobEvent {
         name: "build".into(),
         workflow: Some("ci".into()),
         branch: Some("main".into()),
+        actor: None,
         deploys: false,
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,

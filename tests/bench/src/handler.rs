@@ -9,6 +9,7 @@ use muster_aws::secrets::SecretError;
 use muster_aws::signature;
 use muster_control::ports::{Queue, QueueError};
 use muster_domain::ids::AppName;
+use muster_domain::job::Actors;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
 use muster_webhook::{GatewayEvent, Signatures, Webhook};
@@ -69,7 +70,7 @@ impl Queue for Counted {
 /// Reads the gateway's event, checks, decides and writes the message, over and over.
 pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let webhook = Webhook { signatures: Secret, queue: Counted::default() };
+    let webhook = Webhook { signatures: Secret, queue: Counted::default(), actors: Actors::No };
     let text = delivery();
     let begun = Instant::now();
     for number in 0..DELIVERIES {

@@ -125,6 +125,7 @@ pub fn event(n: u64, status: JobStatus) -> JobEvent {
         name: "build 👷".into(),
         workflow: Some("CI".into()),
         branch: Some("main".into()),
+        actor: Some("mira".into()),
         deploys: false,
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,

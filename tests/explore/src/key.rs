@@ -213,6 +213,7 @@ impl<'a> Key<'a> {
                 repository: _,
                 run: _,
                 name: _,
+                pull_request: _,
                 completed_at,
                 written_off_at: _,
             } = job;

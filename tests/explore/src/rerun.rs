@@ -132,6 +132,7 @@ fn interruption(job: usize) -> Interruption {
         is_spot: true,
         is_stopped: true,
         worked: Seconds(60),
+        actor: None,
     }
 }
 

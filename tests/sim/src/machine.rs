@@ -377,6 +377,7 @@ impl Script {
                 private: Some(said.private),
                 run: world.github.run_of(job),
                 name: said.name.to_string(),
+                pull_request: None,
             }
         };
         let report = MachineReport::JobStarted { runner: name.to_owned(), job: report };

@@ -10,6 +10,7 @@ use muster_aws::signature;
 use muster_control::ports::{Queue, QueueError, Unavailable};
 use muster_domain::causes::Cause;
 use muster_domain::ids::AppName;
+use muster_domain::job::Actors;
 use muster_domain::message::{JobsMessage, ReapMessage, WakePool};
 use muster_domain::time::{Seconds, Time};
 use muster_webhook::{GatewayEvent, Signatures, Webhook, WebhookResponse};
@@ -167,7 +168,8 @@ impl Queue for Taken {
 }
 
 pub(crate) fn webhook() -> Webhook<Secrets, Taken> {
-    Webhook { signatures: Secrets(Ok(vec![CURRENT, PREVIOUS])), queue: Taken::default() }
+    let signatures = Secrets(Ok(vec![CURRENT, PREVIOUS]));
+    Webhook { signatures, queue: Taken::default(), actors: Actors::No }
 }
 
 /// Handles a delivery; returns the response and the number of queued messages.

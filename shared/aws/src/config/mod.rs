@@ -5,6 +5,7 @@ mod variables;
 use std::sync::Arc;
 
 use muster_control::Settings;
+use muster_domain::job::Actors;
 use muster_domain::pool::Pool;
 use muster_domain::pool_file::Rights;
 
@@ -21,6 +22,8 @@ pub struct WebhookConfig {
     pub jobs_queue: String,
     /// The ID of the secret that GitHub signs with.
     pub secret: String,
+    /// Whether to record who caused a run.
+    pub actors: Actors,
 }
 
 /// The configuration that all functions except the webhook share.
@@ -99,6 +102,7 @@ impl WebhookConfig {
             stack: read.required(&variables::STACK),
             jobs_queue: read.required(&variables::JOBS_QUEUE),
             secret: read.required(&variables::WEBHOOK_SECRET),
+            actors: read.word(&variables::USAGE_ACTORS),
         }
     }
 }

@@ -33,7 +33,7 @@ const FUNCTIONS: [(&str, Reads); 5] = [
     ("admin", |read| drop(AdminConfig::read(read))),
 ];
 
-const VARIABLES: [&Variable; 20] = [
+const VARIABLES: [&Variable; 21] = [
     &variables::STACK,
     &variables::LAUNCH_TEMPLATE,
     &variables::LAUNCH_TEMPLATE_VERSION,
@@ -53,6 +53,7 @@ const VARIABLES: [&Variable; 20] = [
     &variables::CA_BUNDLE,
     &variables::WEBHOOK_SECRET,
     &variables::WEBHOOK_URL,
+    &variables::USAGE_ACTORS,
     &variables::INSTANCE_ROLE_ID,
 ];
 

@@ -66,6 +66,10 @@ pub(crate) const WEBHOOK_URL: Variable = Variable {
     name: "MUSTER_WEBHOOK_URL",
     meaning: "The URL of the webhook. Muster sets it in the App; `status` and each check of the App compare the two.",
 };
+pub(crate) const USAGE_ACTORS: Variable = Variable {
+    name: "MUSTER_USAGE_ACTORS",
+    meaning: "The parameter `UsageActors`: whether records of jobs and usage contain the GitHub user who caused the run: `no`, or `yes`.",
+};
 pub(crate) const INSTANCE_ROLE_ID: Variable = Variable {
     name: "MUSTER_INSTANCE_ROLE_ID",
     meaning: "The ID (`AROA…`) of the machines' role. A pool with its own launch template has a different one.",

@@ -34,8 +34,7 @@ impl<P: Ports> Admin<'_, P> {
         now: Time,
     ) -> Result<Answer, AdminError> {
         let CostsRequest { since, until, by, spread, pool, repository, prices } = request;
-        let with_jobs = *by == By::Job;
-        let most = if with_jobs { MOST_DAYS_OF_LINES } else { MOST_DAYS };
+        let most = if by.is_unbounded() { MOST_DAYS_OF_LINES } else { MOST_DAYS };
         let (from, to) = within(*since, *until, most, now)?;
         if let Some(wrong) = prices.as_ref().and_then(|own| own.check().err()) {
             return Err(AdminError::new(AdminErrorCode::BadRequest, format!("prices: {wrong}")));
@@ -57,7 +56,7 @@ impl<P: Ports> Admin<'_, P> {
             day.groups.retain(|group| is_wanted(&group.key));
             costs.add(&day);
         };
-        self.days().each(from, to, with_jobs, now, add).await?;
+        self.days().each(from, to, *by, now, add).await?;
         let last = self.context.table.prices().await?;
         let Costs { mut rows, rest, all, unpriced, days } = costs.costs();
         let left_out = rows.len().saturating_sub(MOST_ROWS);
@@ -102,7 +101,7 @@ impl<P: Ports> Admin<'_, P> {
                 let of_day = waits.add(&day, is_wanted);
                 waits.series.push(of_day);
             };
-            self.days().each(from, to, false, now, add).await?;
+            self.days().each(from, to, By::Day, now, add).await?;
         }
         Ok(Answer::Waits(waits.list(from, to)))
     }

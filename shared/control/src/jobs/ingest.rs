@@ -313,7 +313,10 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         let mut next = self.folded(before.as_deref(), event, now);
         if before.is_none() && event.attempt > 1 && event.status == JobStatus::Queued {
             let rerun = writes::readable(table.rerun(event.run_key()).await)?;
-            next.rerun = rerun.is_some_and(|rerun| rerun.ordered(event.attempt));
+            if let Some(rerun) = rerun.filter(|rerun| rerun.ordered(event.attempt)) {
+                next.rerun = true;
+                next.last_event.actor = rerun.actor();
+            }
         }
         // The record may name a different runner.
         let instance = match next.ran_on() {

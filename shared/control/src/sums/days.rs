@@ -7,7 +7,7 @@ use muster_domain::ids::PoolName;
 use muster_domain::pool::Pool;
 use muster_domain::stored::Stored;
 use muster_domain::time::Time;
-use muster_domain::usage::{Date, Day, Fold, History, Line, Waits};
+use muster_domain::usage::{By, Date, Day, Fold, History, Line, Waits};
 
 use crate::Settings;
 use crate::ports::{ReadError, Usage};
@@ -36,14 +36,15 @@ pub enum DaysError {
     /// There are too many usage records.
     #[error(
         "these days have more than {MOST_LINES} usage records, too many for one response: request \
-         fewer days, or do not group by job; past days are fast once they are rolled up"
+         fewer days, or do not group by job, pull request or actor; past days are fast once they are \
+         rolled up"
     )]
     TooMany,
 }
 
 impl<T: Usage> Days<'_, T> {
-    /// Passes the days of an inclusive range to `take`, one by one in order. Roll-ups have no job
-    /// names, so days with them are read from their usage records.
+    /// Passes the days of an inclusive range to `take`, one by one in order. Roll-ups have no
+    /// unbounded keys, so days with one are read from their usage records.
     ///
     /// # Errors
     /// When the table does not answer, or there are too many lines.
@@ -51,18 +52,18 @@ impl<T: Usage> Days<'_, T> {
         &self,
         from: Date,
         to: Date,
-        with_jobs: bool,
+        by: By,
         now: Time,
         mut take: impl FnMut(Day),
     ) -> Result<(), DaysError> {
         let dates: Vec<Date> = Date::days(from, to).collect();
         let mut left = MOST_LINES;
         for some in dates.chunks(AT_ONCE) {
-            let rolled_up = some.iter().map(|date| self.rolled_up(*date, with_jobs, now));
+            let rolled_up = some.iter().map(|date| self.rolled_up(*date, by, now));
             for (date, day) in some.iter().zip(join_all(rolled_up).await) {
                 match day? {
                     Some(day) => take(day),
-                    None => take(self.fold(*date, with_jobs, &mut left).await?),
+                    None => take(self.fold(*date, by, &mut left).await?),
                 }
             }
         }
@@ -70,13 +71,8 @@ impl<T: Usage> Days<'_, T> {
     }
 
     /// Returns the roll-up of a day, if it has one.
-    async fn rolled_up(
-        &self,
-        date: Date,
-        with_jobs: bool,
-        now: Time,
-    ) -> Result<Option<Day>, ReadError> {
-        if with_jobs || date >= Date::of(now) {
+    async fn rolled_up(&self, date: Date, by: By, now: Time) -> Result<Option<Day>, ReadError> {
+        if by.is_unbounded() || date >= Date::of(now) {
             return Ok(None);
         }
         Ok(Day::of_parts(self.table.rolled_up(date).await?))
@@ -88,12 +84,12 @@ impl<T: Usage> Days<'_, T> {
     /// When the table does not answer.
     pub(super) async fn of_lines(&self, date: Date) -> Result<Day, DaysError> {
         let mut all = usize::MAX;
-        self.fold(date, false, &mut all).await
+        self.fold(date, By::Day, &mut all).await
     }
 
-    async fn fold(&self, date: Date, with_jobs: bool, left: &mut usize) -> Result<Day, DaysError> {
+    async fn fold(&self, date: Date, by: By, left: &mut usize) -> Result<Day, DaysError> {
         let history = self.history(date).await?;
-        let mut fold = Fold::new(date, with_jobs);
+        let mut fold = Fold::new(date, by);
         self.each_line(date, left, |line| fold.add(&self.priced(line, &history))).await?;
         Ok(fold.day())
     }
@@ -112,7 +108,7 @@ impl<T: Usage> Days<'_, T> {
         let (mut days, mut hours) = (Vec::new(), BTreeMap::<Time, Waits>::new());
         let mut left = MOST_LINES;
         for date in Date::days(from, to) {
-            let mut fold = Fold::new(date, false);
+            let mut fold = Fold::new(date, By::Day);
             let add = |line: Line| {
                 if !line.pool.as_ref().is_some_and(&is_wanted) {
                     return;

@@ -211,6 +211,9 @@ pub struct StartedJob {
     pub run: u64,
     /// The job's name.
     pub name: String,
+    /// The number of its pull request. The machine's word: displayed and summed only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<u32>,
     /// When the hook reported the end.
     pub completed_at: Option<Time>,
     /// When GitHub's report of the end was accepted in place of the machine's.

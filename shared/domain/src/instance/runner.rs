@@ -67,6 +67,8 @@ pub struct StartReport {
     pub run: u64,
     /// The job's name.
     pub name: String,
+    /// The number of its pull request.
+    pub pull_request: Option<u32>,
 }
 
 impl StartReport {
@@ -74,12 +76,38 @@ impl StartReport {
     /// lower.
     const MAX_NAME: usize = 200;
 
-    /// Creates a report from a machine's request, with names cut to the maximum length.
+    /// Creates a report from a machine's request, with names cut to the maximum length. `git_ref` is
+    /// the run's `GITHUB_REF`; of it, only the number of a pull request is kept.
     #[must_use]
-    pub fn new(repository: &str, private: Option<bool>, run: u64, name: &str) -> Self {
+    pub fn new(
+        repository: &str,
+        private: Option<bool>,
+        run: u64,
+        name: &str,
+        git_ref: &str,
+    ) -> Self {
         let short = |text| first(text, Self::MAX_NAME).to_owned();
-        Self { repository: short(repository), private, run, name: short(name) }
+        let pull_request = pull_request_of(git_ref);
+        Self { repository: short(repository), private, run, name: short(name), pull_request }
     }
+}
+
+/// Returns the number of the pull request that a ref is of: `refs/pull/N/merge`, `refs/pull/N/head`,
+/// or a merge queue's `refs/heads/gh-readonly-queue/BASE/pr-N-SHA`.
+/// Source: docs.github.com/en/actions/reference/workflows-and-actions/variables (`GITHUB_REF`); the
+/// merge queue's branch is not documented.
+fn pull_request_of(git_ref: &str) -> Option<u32> {
+    let number = if let Some(pull) = git_ref.strip_prefix("refs/pull/") {
+        pull.strip_suffix("/merge").or_else(|| pull.strip_suffix("/head"))?
+    } else {
+        let queued = git_ref.strip_prefix("refs/heads/gh-readonly-queue/")?;
+        let (number, sha) = queued.rsplit_once("/pr-")?.1.split_once('-')?;
+        let is_sha = !sha.is_empty() && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_sha.then_some(number)?
+    };
+    // `parse` also accepts a sign.
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse().ok().filter(|number| is_number && *number > 0)
 }
 
 impl Runner {
@@ -327,6 +355,7 @@ impl Instance {
                 repository: report.repository,
                 run: report.run,
                 name: report.name,
+                pull_request: report.pull_request,
                 completed_at: None,
                 written_off_at: None,
             });

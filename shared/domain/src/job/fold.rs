@@ -79,6 +79,8 @@ fn update_approval(job: &mut Job, status: JobStatus, now: Time) {
 /// installation has no access to the new owner's repository; if the event has no installation,
 /// Muster queries GitHub for the new owner's.
 fn join(a: JobEvent, b: JobEvent) -> JobEvent {
+    // The exception: the first that arrives. A later event may be sent by whoever approved the job.
+    let actor = a.actor.clone().or_else(|| b.actor.clone());
     let (older, newer) = if sort_key(&a) < sort_key(&b) { (a, b) } else { (b, a) };
     // An ID belongs to its runner name. GitHub's API answer has only the name.
     let has_its_runner = newer.runner.is_none() || newer.runner == older.runner;
@@ -97,6 +99,7 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
         name: newer.name,
         workflow: newer.workflow.or(older.workflow),
         branch: newer.branch.or(older.branch),
+        actor,
         deploys: older.deploys || newer.deploys,
         labels: if newer.labels.is_empty() { older.labels } else { newer.labels },
         runner: newer.runner.or(older.runner),

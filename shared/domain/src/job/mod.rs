@@ -28,6 +28,18 @@ pub enum JobStatus {
     Completed,
 }
 
+/// The parameter `UsageActors`: whether records contain the GitHub user who caused a run. What a
+/// person costs is personal data, so it is off by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub enum Actors {
+    /// They do not.
+    #[default]
+    No,
+    /// They do.
+    Yes,
+}
+
 /// The contents of one `workflow_job` delivery. Also the message on the jobs queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +69,10 @@ pub struct JobEvent {
     /// The branch of the run. Also written by the workflow's author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Arc<str>>,
+    /// The login of the GitHub user who caused the run, in a `queued` event, if the stack records
+    /// actors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Arc<str>>,
     /// Whether the job belongs to a deployment environment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deploys: bool,

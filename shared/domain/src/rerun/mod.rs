@@ -52,6 +52,9 @@ pub struct Interruption {
     pub is_stopped: bool,
     /// How long the job had run.
     pub worked: Seconds,
+    /// The actor of the job ([`crate::job::JobEvent::actor`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Arc<str>>,
 }
 
 impl Interruption {
@@ -81,6 +84,7 @@ impl Interruption {
             is_spot: cause == EarlyEndCause::SpotNotice,
             is_stopped: exit.is_some() || runner.interrupted_at.is_some(),
             worked: stopped.since(began),
+            actor: event.and_then(|event| event.actor.clone()),
         })
     }
 
@@ -365,6 +369,13 @@ impl Rerun {
     #[must_use]
     pub fn ordered(&self, attempt: u32) -> bool {
         self.ours.contains(&attempt)
+    }
+
+    /// Returns the actor of its first interrupted job: GitHub names the App as the sender of events
+    /// about a re-run.
+    #[must_use]
+    pub fn actor(&self) -> Option<Arc<str>> {
+        self.lost.iter().find_map(|one| one.actor.clone())
     }
 
     /// Returns the latest attempt with an interruption. `None` if GitHub's event of an interrupted job

@@ -23,6 +23,7 @@ fn lost(n: u64) -> Interruption {
         is_spot: true,
         is_stopped: true,
         worked: Seconds(130),
+        actor: None,
     }
 }
 

@@ -2,42 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
+use super::by::By;
 use super::date::Date;
 use super::fold::{Day, Key, MOST_RERUNS, Sum, UsageGroup};
 
-/// The grouping key of the rows.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum By {
-    /// By repository.
-    #[default]
-    Repository,
-    /// By workflow of a repository.
-    Workflow,
-    /// By job name within a workflow.
-    Job,
-    /// By pool.
-    Pool,
-    /// By instance type and market.
-    Type,
-    /// By attempt of the workflow run: what re-runs cost.
-    Attempt,
-    /// By day.
-    Day,
-}
-
 impl By {
-    /// Returns whether machines that ran no job are included in the rows. Otherwise their costs are
-    /// in the rest.
-    #[must_use]
-    pub const fn is_of_machines(self) -> bool {
-        matches!(self, Self::Pool | Self::Type | Self::Day)
-    }
-
     /// Returns the row of a group. `None` if the group belongs to no row.
     fn row(self, key: &Key, date: Date) -> Option<String> {
         let own = |part: &Option<_>| part.as_ref().map(ToString::to_string);
@@ -50,6 +19,11 @@ impl By {
             Self::Repository => repository(),
             Self::Workflow => below(repository(), &key.workflow),
             Self::Job => below(below(repository(), &key.workflow), &key.job),
+            Self::PullRequest => repository().map(|row| match key.pull_request {
+                Some(number) => format!("{row}#{number}"),
+                None => format!("{row} · no pull request"),
+            }),
+            Self::Actor => repository().map(|_| own(&key.actor).unwrap_or(Self::NO_ACTOR.into())),
             Self::Pool => Some(key.pool.as_ref().map_or("orphans".into(), ToString::to_string)),
             Self::Type => {
                 let market = key.market.map_or_else(|| "?".to_owned(), |market| market.to_string());

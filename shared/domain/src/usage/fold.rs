@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::by::By;
 use super::date::Date;
 use super::line::{EarlyEndCause, Line, OfJob, UsageKind};
 use super::parts::Parts;
@@ -61,9 +62,15 @@ pub struct Key {
     /// The job's workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Arc<str>>,
-    /// The job's name. Days in long-term storage do not have it.
+    /// The job's name. Days in long-term storage have neither it nor the next two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Arc<str>>,
+    /// The number of the job's pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<u32>,
+    /// The GitHub user who caused the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Arc<str>>,
     /// The pool. `None` for orphans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
@@ -88,6 +95,8 @@ pub struct Sum {
     pub machines: u64,
     /// Number of jobs that they ran.
     pub jobs: u64,
+    /// Number of those jobs that Spot machines ran.
+    pub spot_jobs: u64,
     /// Number of those jobs that failed.
     pub failed: u64,
     /// Job minutes, each job's rounded up, as GitHub counts them.
@@ -107,18 +116,21 @@ pub struct Sum {
     /// On-Demand machine would have run these jobs twice.
     pub on_demand: u64,
     /// Spot machines that EC2 reclaimed during a job, whose work was lost.
-    #[serde(default, skip_serializing_if = "InVain::is_none")]
-    pub interrupted: InVain,
+    #[serde(default, skip_serializing_if = "MachineCost::is_none")]
+    pub interrupted: MachineCost,
+    /// Machines of jobs in attempts that Muster ordered after an interruption.
+    #[serde(default, skip_serializing_if = "MachineCost::is_none")]
+    pub ordered_reruns: MachineCost,
     /// Number of machines without a price.
     pub unpriced: u64,
     /// Wasted machines, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub in_vain: BTreeMap<String, InVain>,
+    pub in_vain: BTreeMap<String, MachineCost>,
 }
 
-/// Machines that were launched for jobs but never ran one, or not to its end.
+/// Some of the machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InVain {
+pub struct MachineCost {
     /// Number of machines.
     pub machines: u64,
     /// Their time, in milliseconds.
@@ -127,7 +139,7 @@ pub struct InVain {
     pub money: u64,
 }
 
-impl InVain {
+impl MachineCost {
     const fn is_none(&self) -> bool {
         self.machines == 0
     }
@@ -140,10 +152,10 @@ impl InVain {
 }
 
 impl Day {
-    /// Aggregates these records, which must have their prices, and keeps the names of jobs.
+    /// Aggregates these records, which must have their prices.
     #[must_use]
-    pub fn fold<'a>(date: Date, lines: impl IntoIterator<Item = &'a Line>) -> Self {
-        let mut fold = Fold::new(date, true);
+    pub fn fold<'a>(date: Date, by: By, lines: impl IntoIterator<Item = &'a Line>) -> Self {
+        let mut fold = Fold::new(date, by);
         lines.into_iter().for_each(|line| fold.add(line));
         fold.day()
     }
@@ -189,25 +201,23 @@ impl Day {
 #[derive(Clone, Debug)]
 pub struct Fold {
     date: Date,
-    with_jobs: bool,
+    by: By,
     groups: BTreeMap<Key, Sum>,
     waits: BTreeMap<PoolName, Waits>,
 }
 
 impl Fold {
-    /// Creates an empty day. `with_jobs`: whether groups contain the names of jobs, whose number is
-    /// unbounded.
+    /// Creates an empty day. `by`: the grouping that it is for. Of the keys whose number is
+    /// unbounded, groups contain only this one.
     #[must_use]
-    pub const fn new(date: Date, with_jobs: bool) -> Self {
-        Self { date, with_jobs, groups: BTreeMap::new(), waits: BTreeMap::new() }
+    pub const fn new(date: Date, by: By) -> Self {
+        Self { date, by, groups: BTreeMap::new(), waits: BTreeMap::new() }
     }
 
     /// Adds a record, which must have its price.
     pub fn add(&mut self, line: &Line) {
         if line.kind != UsageKind::Job {
-            let mut key = Key::of(line);
-            key.job = key.job.filter(|_| self.with_jobs);
-            self.groups.entry(key).or_default().add_line(line);
+            self.groups.entry(Key::of(line, self.by)).or_default().add_line(line);
         }
         if let Some(pool) = line.pool.as_ref().filter(|_| line.wait().is_some()) {
             self.waits.entry(pool.clone()).or_default().add_line(line);
@@ -224,13 +234,16 @@ impl Fold {
 }
 
 impl Key {
-    fn of(line: &Line) -> Self {
+    fn of(line: &Line, by: By) -> Self {
         let job = line.job.as_ref();
+        let only = |kept: By| job.filter(|_| by == kept);
         let make = line.machine.as_ref().map(|machine| &machine.make);
         Self {
             repository: job.map(|job| job.repository.clone()),
             workflow: job.and_then(|job| job.workflow.clone()),
-            job: job.map(|job| job.name.clone()),
+            job: only(By::Job).map(|job| job.name.clone()),
+            pull_request: only(By::PullRequest).and(line.pull_request),
+            actor: only(By::Actor).and_then(|job| job.actor.clone()),
             pool: line.pool.clone(),
             kind: make.and_then(|make| make.kind.clone()),
             market: make.and_then(|make| make.market),
@@ -245,6 +258,7 @@ impl Sum {
     pub fn add(&mut self, other: &Self) {
         self.machines += other.machines;
         self.jobs += other.jobs;
+        self.spot_jobs += other.spot_jobs;
         self.failed += other.failed;
         self.minutes += other.minutes;
         self.private_minutes += other.private_minutes;
@@ -257,6 +271,7 @@ impl Sum {
             self.in_vain.entry(why.clone()).or_default().add(other);
         }
         self.interrupted.add(&other.interrupted);
+        self.ordered_reruns.add(&other.ordered_reruns);
         for (cpus, minutes) in &other.cpu_minutes {
             *self.cpu_minutes.entry(cpus.clone()).or_default() += minutes;
         }
@@ -270,6 +285,8 @@ impl Sum {
         self.unpriced += u64::from(line.price.is_none());
         if let Some(job) = &line.job {
             self.jobs += 1;
+            let market = line.machine.as_ref().and_then(|machine| machine.make.market);
+            self.spot_jobs += u64::from(market == Some(Market::Spot));
             self.failed += u64::from(job.conclusion.as_deref() == Some("failure"));
             self.minutes += line.minutes();
             if job.private {
@@ -286,12 +303,15 @@ impl Sum {
                 self.on_demand += line.parts.at(on_demand).sum();
             }
         }
+        let whole = MachineCost { machines: 1, time: line.parts.sum(), money: money.sum() };
         if line.is_interrupted() {
-            let (time, money) = (line.parts.sum(), money.sum());
-            self.interrupted.add(&InVain { machines: 1, time, money });
+            self.interrupted.add(&whole);
+        }
+        if line.job.as_ref().is_some_and(|job| job.rerun.is_some()) {
+            self.ordered_reruns.add(&whole);
         }
         if line.parts.vain > 0 {
-            let own = InVain { machines: 1, time: line.parts.vain, money: money.vain };
+            let own = MachineCost { machines: 1, time: line.parts.vain, money: money.vain };
             self.in_vain.entry(line.waste_reason()).or_default().add(&own);
         }
     }
@@ -313,7 +333,8 @@ impl Sum {
             self.unpriced = 0;
         }
         self.money = self.money.map(|of| own.paid(of, key.market));
-        for one in self.in_vain.values_mut().chain([&mut self.interrupted]) {
+        let Self { in_vain, interrupted, ordered_reruns, .. } = &mut *self;
+        for one in in_vain.values_mut().chain([interrupted, ordered_reruns]) {
             let money = price.map_or(one.money, |price| price_of(one.time, price));
             one.money = own.paid(money, key.market);
         }

@@ -53,6 +53,13 @@ pub enum EarlyEndCause {
     HostLost,
 }
 
+/// The attempt that a re-run repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OrderedRerun {
+    /// The attempt in which EC2 interrupted a job.
+    pub of: u32,
+}
+
 /// The job of a record, according to GitHub's events only: a job can make its machine report
 /// anything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,6 +84,12 @@ pub struct OfJob {
     pub labels: Labels,
     /// The conclusion.
     pub conclusion: Option<String>,
+    /// The GitHub user who caused the run, if the stack records actors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Arc<str>>,
+    /// Set if Muster ordered the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerun: Option<OrderedRerun>,
 }
 
 /// The machine of a record.
@@ -149,6 +162,9 @@ pub struct Line {
     pub t: Moments,
     /// The billed time.
     pub parts: Parts,
+    /// The number of the job's pull request, according to its machine, which can report anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<u32>,
     /// What the job used, if its machine reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<Used>,
@@ -185,6 +201,7 @@ impl Line {
             since,
             t: Moments::default(),
             parts: Parts::default(),
+            pull_request: None,
             used: None,
             price: None,
         };

@@ -1,6 +1,6 @@
 //! Creation of usage records from instances, jobs and orphans.
 
-use super::line::{EarlyEndCause, EndedBy, Line, OfJob, OfMachine, UsageKind};
+use super::line::{EarlyEndCause, EndedBy, Line, OfJob, OfMachine, OrderedRerun, UsageKind};
 use super::parts::{For, Parts};
 use crate::instance::{DeleteReason, Instance, Phase};
 use crate::job::Job;
@@ -52,6 +52,8 @@ impl Line {
         });
         line.set_phases(instance);
         line.parts = Parts::split(from, line.at, purpose(instance, job));
+        let started = instance.runner.started.as_ref();
+        line.pull_request = started.and_then(|job| job.pull_request);
         line.used = instance.runner.used;
         Some(line)
     }
@@ -107,6 +109,8 @@ impl Line {
             branch: event.branch.clone(),
             labels: event.labels.clone(),
             conclusion: event.conclusion.clone(),
+            actor: event.actor.clone(),
+            rerun: job.rerun.then(|| OrderedRerun { of: event.attempt.saturating_sub(1) }),
         });
     }
 

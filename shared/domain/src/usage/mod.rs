@@ -5,6 +5,7 @@
 //! job was kept idle or was wasted. A job that did not run on our machines has a record without
 //! costs, and the time of an orphan has a separate record.
 
+mod by;
 mod costs;
 mod date;
 mod distribution;
@@ -19,12 +20,15 @@ mod prices;
 mod sizes;
 mod waits;
 
-pub use self::costs::{By, Costs, CostsFold};
+pub use self::by::By;
+pub use self::costs::{Costs, CostsFold};
 pub use self::date::Date;
 pub use self::facts::JobFacts;
-pub use self::fold::{DAY_KEPT, Day, Fold, InVain, Key, PoolWaits, Sum, UsageGroup};
+pub use self::fold::{DAY_KEPT, Day, Fold, Key, MachineCost, PoolWaits, Sum, UsageGroup};
 pub use self::items::{MOST_BYTES, PartOfDay};
-pub use self::line::{EarlyEndCause, EndedBy, Line, Moments, OfJob, OfMachine, UsageKind};
+pub use self::line::{
+    EarlyEndCause, EndedBy, Line, Moments, OfJob, OfMachine, OrderedRerun, UsageKind,
+};
 pub use self::made::{Loss, cut_from, end_of, interruption, lacks_notice, loss};
 pub use self::parts::Parts;
 pub use self::price::{Price, PricedBy};

@@ -10,7 +10,7 @@ use super::{
     loss,
 };
 use crate::ec2::{Make, Market};
-use crate::instance::{DeleteReason, Instance, StopCause};
+use crate::instance::{DeleteReason, Instance, Start, StartReport, StopCause};
 use crate::job::{Job, JobStatus};
 use crate::orphan::Orphan;
 use crate::pool::Pool;
@@ -73,6 +73,16 @@ fn every_moment_that_is_paid_for_lies_in_one_part() {
     let short = Line::of_machine(&gone(booting(), 20), None).expect("a line");
     assert_eq!(short.parts, vain(60), "a minute is billed at least");
     assert_eq!(Line::of_machine(&gone(creating(), 20), None), None, "it had no machine");
+}
+
+#[test]
+fn a_pull_request_is_that_of_the_hooks_report() {
+    let report = StartReport { pull_request: Some(7), ..report() };
+    let reported = idle().with(|i| assert_eq!(start(i, report, at(50)), Ok(Start::Accepted)));
+    for (instance, expected) in [(reported, Some(7)), (active(), None), (idle(), None)] {
+        let line = Line::of_machine(&gone(instance, 120), Some(&ran(50, 100))).expect("a line");
+        assert_eq!(line.pull_request, expected);
+    }
 }
 
 /// The reported end of the agent cannot be trusted either: the job has the machine's keys.

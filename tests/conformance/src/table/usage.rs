@@ -3,7 +3,7 @@
 use super::*;
 use muster_control::ports::Usage;
 use muster_domain::time::Seconds;
-use muster_domain::usage::{Date, Day, Learned, Line, PartOfDay, Prices};
+use muster_domain::usage::{By, Date, Day, Learned, Line, PartOfDay, Prices};
 
 fn line(instance: &Instance, job: Option<&Job>) -> Line {
     Line::of_machine(&deleted(instance), job).expect("it had a machine")
@@ -61,7 +61,7 @@ pub(super) async fn days_of_usage_are_kept_in_items<W: TableWorld>(world: &W) {
     let lines: Vec<Line> =
         (1..=3).map(|n| line(&running(n, None), Some(&queued(n.into())))).collect();
     let date = Date::of(lines[0].at);
-    let day = Day::fold(date, &lines);
+    let day = Day::fold(date, By::Job, &lines);
     let [part] = day.to_parts().try_into().expect("one part");
     let second = PartOfDay { part: 1, parts: 2, ..part.clone() };
     let first = PartOfDay { parts: 2, ..part };

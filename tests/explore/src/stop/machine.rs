@@ -128,6 +128,7 @@ impl Stop {
             private: None,
             run: 1,
             name: "j".to_owned(),
+            pull_request: None,
         };
         let mut row = state.row.record().clone();
         // A tombstone is not written again.

@@ -178,6 +178,8 @@ impl World {
             name: plan.name.clone(),
             workflow: Some(job.spec.workflow.as_str()).filter(|it| !it.is_empty()).map(Into::into),
             branch: plan.branch.clone(),
+            actor: (job.status == Status::Queued)
+                .then(|| if job.run_attempt == 1 { "mira" } else { "muster[bot]" }.into()),
             deploys: plan.deploys,
             labels: if unlabelled { Labels::default() } else { plan.labels.clone() },
             runner: job.runner.as_ref().map(|runner| runner.name.clone()),

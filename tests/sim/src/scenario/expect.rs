@@ -128,6 +128,18 @@ impl Scenario {
                     self.change(|world| world.github.truth.last_attempt(world.github.run_of(job)));
                 (found.to_string(), (*count).to_owned())
             }
+            // What its usage record says: the attempt that was interrupted, and who caused the run.
+            ["job", job, "repeats", "attempt", attempt, "for", actor] => {
+                let job = index(job)?;
+                let found = self.change(|world| {
+                    let key = world.github.job(job).key;
+                    let lines = world.tables.usage.values().filter_map(|line| line.job.as_ref());
+                    let of = lines.filter(|of| of.key == key);
+                    let told = of.map(|of| (of.rerun.map(|rerun| rerun.of), of.actor.clone()));
+                    told.map(|(of, who)| format!("{of:?} {who:?}")).collect::<Vec<_>>().join(", ")
+                });
+                (found, format!("Some({attempt}) Some({actor:?})"))
+            }
             ["launched", count] => {
                 let launched = self.change(|world| world.ec2.machines.len());
                 (launched.to_string(), (*count).to_owned())

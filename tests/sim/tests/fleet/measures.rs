@@ -186,7 +186,7 @@ fn the_start_of_a_machine_is_told_once() {
 
 pub(crate) fn at_work(row: &mut Instance, bench: &Bench) {
     let (name, private) = ("build".to_owned(), Some(true));
-    let report = StartReport { repository: "acme/web".to_owned(), private, run: 1, name };
+    let report = StartReport::new("acme/web", private, 1, &name, "");
     let pool = schedule::pool("small", &["linux"], 9, "spot", None);
     let runner = row.runner_name();
     let start = row.job_started(&runner, report, &pool, bench.door.now(), &Timings::default());

@@ -64,7 +64,7 @@ fn words_without_end_fill_no_record() {
     let context = || Context::new(door, door, door, door, settings);
     let report = MachineReport::JobStarted {
         runner: rows[0].runner_name(),
-        job: StartReport::new("acme/web", Some(true), 1, &endless),
+        job: StartReport::new("acme/web", Some(true), 1, &endless, ""),
     };
     let pass = RunnerApi { context: context(), owner: rows[0].name.clone().into(), role: None };
     let reported = bench.drive(pass.report(&report, door.now()));

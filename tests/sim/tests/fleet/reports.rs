@@ -24,7 +24,7 @@ use super::bench::Bench;
 
 fn job(repository: &str) -> StartReport {
     let (repository, name) = (repository.to_owned(), "build".to_owned());
-    StartReport { repository, private: Some(true), run: 1, name }
+    StartReport { repository, private: Some(true), run: 1, name, pull_request: None }
 }
 
 /// All that a machine may report, in the order of its life.

@@ -64,6 +64,7 @@ impl Told {
             "private": repository.ends_with("ml"), "run": 9_900 + self.number, "attempt": 1,
             "name": name, "workflow": workflow, "branch": "main", "labels": ["linux"],
             "conclusion": if self.number.is_multiple_of(3) { "failure" } else { "success" },
+            "actor": self.number.is_multiple_of(2).then_some("mira"),
         });
         let t = |second: u32| i64::from(second) * 1000;
         let t = json!({
@@ -73,7 +74,8 @@ impl Told {
             "ended": 600_000,
         });
         let parts = json!({ "start": 42, "work": worked, "end": 20 });
-        Self { parts, ..self }.line(Some(job), t)
+        let pull_request = [Some(7), Some(123), None][self.number as usize % 3];
+        Line { pull_request, ..Self { parts, ..self }.line(Some(job), t) }
     }
 
     fn ran_none(self, parts: Value) -> Line {
@@ -122,6 +124,9 @@ fn costs_are_answered_by_what_is_asked_for() {
     check(&bench, "costs_by_type", json!({ "action": "costs", "by": "type" }));
     let jobs = json!({ "action": "costs", "by": "job", "spread": true, "since": "2026-11-18" });
     check(&bench, "costs_spread", jobs);
+    for (by, name) in [("pull-request", "costs_by_pull_request"), ("actor", "costs_by_actor")] {
+        check(&bench, name, json!({ "action": "costs", "by": by }));
+    }
     let own = json!({ "spot": { "x9.metal": 3.6 }, "factor": { "on-demand": 0.5 } });
     let own = json!({ "action": "costs", "by": "pool", "prices": own });
     check(&bench, "costs_at_own_prices", own);
@@ -140,6 +145,7 @@ fn a_range_of_days_has_a_maximum() {
     let rows = [
         (json!({ "action": "costs" }), 400),
         (json!({ "action": "costs", "by": "job" }), 92),
+        (json!({ "action": "costs", "by": "pull-request" }), 92),
         (json!({ "action": "waits" }), 400),
         (json!({ "action": "waits", "hourly": true }), 3),
         (json!({ "action": "lines" }), 92),

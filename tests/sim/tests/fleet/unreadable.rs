@@ -275,7 +275,7 @@ const WORKS: [Work; 12] = [
     ("registration", |all| all.reports("boots", None)),
     ("job start", |all| {
         let (runner, name) = ("small-starts-0-1".to_owned(), "build".to_owned());
-        let job = StartReport::new("acme/web", Some(true), 1, &name);
+        let job = StartReport::new("acme/web", Some(true), 1, &name, "");
         all.reports("starts", Some(MachineReport::JobStarted { runner, job }))
     }),
     ("due", |all| {

@@ -324,7 +324,7 @@ fn everything_that_shows_a_wait_shows_the_same() {
         for line in &lines {
             assert!(line.t.ended >= 0, "{name}: a line that ends before it begins: {line:#?}");
         }
-        let costs = Costs::of(&[Day::fold(Date::of(NOW), &lines)], By::Repository);
+        let costs = Costs::of(&[Day::fold(Date::of(NOW), By::Repository, &lines)], By::Repository);
         let jobs =
             u64::from(history.runner == Runner::Ours || history.runner == Runner::OursOfAnother);
         assert_eq!(costs.all.jobs, jobs, "{name}: `costs`");

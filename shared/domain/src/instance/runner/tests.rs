@@ -236,6 +236,35 @@ fn a_job_that_the_pool_does_not_serve_ends_the_runner() {
     }
 }
 
+#[test]
+fn of_a_ref_only_the_number_of_a_pull_request_is_kept() {
+    let queue = |branch: &str| format!("refs/heads/gh-readonly-queue/{branch}");
+    let sha = "a".repeat(40);
+    let rows = [
+        ("refs/pull/123/merge".to_owned(), Some(123)),
+        ("refs/pull/123/head".to_owned(), Some(123)),
+        (queue(&format!("main/pr-45-{sha}")), Some(45)),
+        (queue(&format!("release/pr-1/pr-45-{sha}")), Some(45)),
+        (queue("main/pr-45-"), None),
+        (queue("main/pr-45-not-a-sha"), None),
+        (queue(&format!("pr-45-{sha}")), None),
+        (format!("refs/heads/main/pr-45-{sha}"), None),
+        ("refs/heads/main".to_owned(), None),
+        ("refs/tags/v1".to_owned(), None),
+        ("refs/pull/123".to_owned(), None),
+        ("refs/pull/123/merge/head".to_owned(), None),
+        ("refs/pull/+123/merge".to_owned(), None),
+        ("refs/pull//merge".to_owned(), None),
+        ("refs/pull/0/merge".to_owned(), None),
+        (format!("refs/pull/{}/merge", "9".repeat(30)), None),
+        (String::new(), None),
+    ];
+    for (git_ref, expected) in rows {
+        let report = StartReport::new("acme/web", Some(true), 3, "build", &git_ref);
+        assert_eq!(report.pull_request, expected, "{git_ref}");
+    }
+}
+
 /// GitHub may have assigned the job before the removal request, and then keeps the runner (422).
 #[test]
 fn a_start_while_github_is_asked_is_undecided_until_it_answers() {

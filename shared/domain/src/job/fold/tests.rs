@@ -21,6 +21,7 @@ fn event(status: JobStatus) -> JobEvent {
         name: "build".into(),
         workflow: (status >= JobStatus::InProgress).then(|| "CI".into()),
         branch: (status <= JobStatus::InProgress).then(|| "main".into()),
+        actor: (status == JobStatus::Queued).then(|| "mira".into()),
         deploys: status == JobStatus::Queued,
         // Some `completed` events have no labels.
         labels: match status {
@@ -67,7 +68,8 @@ fn every_order_and_repetition_ends_in_the_same_job() {
     let events = [Waiting, Queued, InProgress, Completed].map(event);
     let branch = Some("main".into());
     let labels = Labels::new(["linux"]);
-    let expected = JobEvent { labels, branch, deploys: true, ..event(Completed) };
+    let expected =
+        JobEvent { labels, branch, deploys: true, actor: Some("mira".into()), ..event(Completed) };
     in_every_order(&events, &expected);
 }
 
@@ -93,13 +95,15 @@ fn the_texts_are_those_of_the_higher_status() {
         deploys: true,
         runner: events[2].runner.clone(),
         runner_id: events[2].runner_id,
+        actor: Some("mira".into()),
         ..events[3].clone()
     };
     in_every_order(&events, &expected);
     let [waiting, queued, started, ended] = events;
     let elsewhere = JobEvent { runner: Some("default-a-0-1".into()), ..ended };
     let labels = Labels::new(["linux"]);
-    let expected = JobEvent { labels, branch, deploys: true, ..elsewhere.clone() };
+    let expected =
+        JobEvent { labels, branch, deploys: true, actor: Some("mira".into()), ..elsewhere.clone() };
     in_every_order(&[waiting, queued, started, elsewhere], &expected);
 }
 
@@ -185,6 +189,18 @@ fn a_repeated_event_changes_nothing() {
     let once = fold(None, event(JobStatus::Queued), Time::from_millis(1));
     let twice = fold(Some(once.clone()), event(JobStatus::Queued), Time::from_millis(2));
     assert_eq!(once, twice);
+}
+
+/// Whoever approves a job sends its next `queued` event.
+#[test]
+fn the_first_actor_stays() {
+    let by =
+        |actor: Option<&str>| JobEvent { actor: actor.map(Into::into), ..event(JobStatus::Queued) };
+    for (events, expected) in
+        [([Some("zoe"), Some("mira"), None], "zoe"), ([None, Some("mira"), Some("zoe")], "mira")]
+    {
+        assert_eq!(fold_all(&events.map(by)).last_event.actor.as_deref(), Some(expected));
+    }
 }
 
 fn at(seconds: i64) -> Time {

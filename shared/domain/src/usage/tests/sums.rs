@@ -12,8 +12,8 @@ use crate::testkit::{CLAIMED, With, at, booting, exited, idle, searched};
 use crate::time::{Seconds, Time};
 use crate::usage::{
     By, Costs, Date, Day, EarlyEndCause, Fold, History, Learned, Line, MOST_BYTES, MOST_TYPES,
-    OwnPrices, PartOfDay, Parts, Price, PriceQuery, PriceSource, PricedBy, Prices, Sum, UsageKind,
-    Used, Waits, WaitsFor,
+    OrderedRerun, OwnPrices, PartOfDay, Parts, Price, PriceQuery, PriceSource, PricedBy, Prices,
+    Sum, UsageKind, Used, Waits, WaitsFor,
 };
 
 fn make(kind: &str, market: Market) -> Make {
@@ -49,7 +49,11 @@ fn line(instance: crate::instance::Instance, job: Option<u32>, make: Make) -> Li
 }
 
 fn day(lines: &[Line]) -> Day {
-    Day::fold(Date::of(at(0)), lines)
+    day_by(By::Repository, lines)
+}
+
+fn day_by(by: By, lines: &[Line]) -> Day {
+    Day::fold(Date::of(at(0)), by, lines)
 }
 
 #[test]
@@ -239,20 +243,33 @@ fn what_nobody_ran_a_job_on_is_told_by_why() {
     assert_eq!(costs.unpriced, BTreeMap::from([("x9.large".to_owned(), 1)]));
 }
 
+/// Of the keys without a bound, a day has only the one that it is grouped by; roll-ups have none.
 #[test]
-fn a_day_has_the_names_of_jobs_only_where_they_are_wanted() {
-    let lines = [1, 2].map(|number| {
+fn names_pull_requests_and_actors_are_rows_and_in_no_roll_up() {
+    let runs = [("a", Some(7), None), ("b", Some(7), Some("mira")), ("b", None, Some("mira"))];
+    let mut lines = runs.map(|(name, pull_request, actor)| {
         let mut line = line(exited(), Some(99), make("m7i.large", Market::Spot));
-        line.job.as_mut().expect("a job").name = format!("job {number}").into();
+        line.pull_request = pull_request;
+        let job = line.job.as_mut().expect("a job");
+        (job.name, job.actor) = (name.into(), actor.map(Into::into));
         line
     });
-    for (with_jobs, groups) in [(true, 2), (false, 1)] {
-        let mut fold = Fold::new(Date::of(at(0)), with_jobs);
-        lines.iter().for_each(|line| fold.add(line));
-        let day = fold.day();
-        assert_eq!(day.groups.len(), groups, "with jobs: {with_jobs}");
-        assert!(day.groups.iter().all(|group| group.key.job.is_some() == with_jobs));
-        assert_eq!(day.groups.iter().map(|group| group.sum.machines).sum::<u64>(), 2);
+    // The most expensive row comes first.
+    lines[0].parts.work *= 4;
+    let rows: [(By, usize, &[&str]); 4] = [
+        (By::Repository, 1, &["acme/web"]),
+        (By::Job, 2, &["acme/web · CI · a", "acme/web · CI · b"]),
+        (By::PullRequest, 2, &["acme/web#7", "acme/web · no pull request"]),
+        (By::Actor, 2, &["not recorded", "mira"]),
+    ];
+    for (by, groups, expected) in rows {
+        let day = day_by(by, &lines);
+        assert_eq!(day.groups.len(), groups, "{by:?}");
+        assert_eq!(day.groups.iter().map(|group| group.sum.machines).sum::<u64>(), 3);
+        let costs = Costs::of(&[day], by);
+        let names: Vec<&str> = costs.rows.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, expected, "{by:?}");
+        assert_eq!(costs.rest, Sum::default(), "{by:?}");
     }
 }
 
@@ -376,7 +393,7 @@ fn minutes_and_failures_are_counted_as_githubs() {
 
 #[test]
 fn attempts_are_rows_and_days_keep_them() {
-    let mut fold = Fold::new(Date::of(at(0)), false);
+    let mut fold = Fold::new(Date::of(at(0)), By::Day);
     for attempt in [1, 1, 2, 3, 9] {
         let mut one = line(exited(), Some(99), make("m7i.large", Market::Spot));
         one.job.as_mut().expect("a job").attempt = attempt;
@@ -418,6 +435,32 @@ fn lost_work_reduces_what_spot_saves() {
         let told = (sum.on_demand.div_ceil(10), sum.interrupted.money);
         let expected = (((2 - lost) * on_demand).div_ceil(10), lost * spot);
         assert_eq!(told, expected, "{conclusion}, own prices");
+    }
+}
+
+/// A re-run takes the place of the run that was lost, so it is set against one On-Demand run. On an
+/// On-Demand machine, it saves nothing.
+#[test]
+fn what_muster_re_ran_is_counted_and_the_saving_is_net_of_it() {
+    let run = |market: Market, rerun: bool| {
+        let mut one = line(exited(), Some(99), make("m7i.large", market));
+        one.job.as_mut().expect("a job").rerun = rerun.then_some(OrderedRerun { of: 1 });
+        one
+    };
+    let mut lost = run(Market::Spot, false);
+    lost.machine.as_mut().expect("a machine").cause = Some(EarlyEndCause::SpotNotice);
+    lost.job.as_mut().expect("a job").conclusion = Some("failure".to_owned());
+    let cost = |line: &Line| line.cost().expect("a price").sum();
+    for (market, jobs) in [(Market::OnDemand, 2), (Market::Spot, 3)] {
+        let lines = [run(Market::Spot, false), lost.clone(), run(market, true)];
+        let kept = Day::of_parts(day(&lines).to_parts()).expect("a day");
+        let all = Costs::of(&[kept], By::Repository).all;
+        let told = (all.spot_jobs, all.ordered_reruns.machines, all.ordered_reruns.money);
+        assert_eq!(told, (jobs, 1, cost(&lines[2])), "{market}");
+        let once = lines[0].parts.at(100_000).sum();
+        let on_spot = lines[0].parts.at(40_000).sum();
+        let expected = (jobs * on_spot, (jobs - 1) * once);
+        assert_eq!((all.spot, all.on_demand), expected, "{market}");
     }
 }
 
@@ -489,7 +532,7 @@ fn a_wait_is_told_by_what_it_was_for() {
 /// A day with these numbers of repositories (each with a workflow) and pools, with names of this
 /// length.
 fn large(repositories: usize, pools: usize, letters: usize) -> Day {
-    let mut fold = Fold::new(Date::of(at(0)), false);
+    let mut fold = Fold::new(Date::of(at(0)), By::Day);
     let name = |n: usize| format!("{n:x<letters$}");
     for n in 0..repositories.max(pools) * 4 {
         let kind = ["m7i.large", "m7i.xlarge", "c7a.large", "r7i.large"][n % 4];
@@ -531,7 +574,7 @@ fn a_day_of_any_size_is_kept_in_items_that_dynamodb_accepts() {
         parts.retain(|part| part.part != part.parts - 1);
         assert_eq!(Day::of_parts(parts), None, "{name}: one is missing");
     }
-    let empty = Day::fold(Date::of(at(0)), []);
+    let empty = Day::fold(Date::of(at(0)), By::Day, []);
     assert_eq!(empty.to_parts().len(), 1);
     assert_eq!(Day::of_parts(empty.to_parts()), Some(empty));
     assert_eq!(Day::of_parts(Vec::new()), None);
@@ -555,11 +598,11 @@ proptest! {
         }).collect();
         let mut money = Parts::default();
         lines.iter().filter_map(Line::cost).for_each(|cost| money += cost);
-        let day = day(&lines);
-        let mut spread = day.clone();
-        spread.spread();
         let has_job = lines.iter().any(|line| line.job.is_some());
         for by in By::VARIANTS.iter().copied() {
+            let day = day_by(by, &lines);
+            let mut spread = day.clone();
+            spread.spread();
             let costs = Costs::of(std::slice::from_ref(&day), by);
             prop_assert_eq!(costs.all.money, money);
             let mut rows = costs.rest.clone();
