@@ -197,6 +197,41 @@ fn json_of(told: &str) -> Value {
     serde_json::from_str(body.trim_end_matches("exit 0\n")).expect("JSON")
 }
 
+/// Figures are compared roughly, because the rules may change their last digits.
+#[test]
+fn half_the_machines_cost_half_in_the_simulation() {
+    let month = month();
+    let of = |names: &[&str]| -> Vec<Value> {
+        let is_of = |line: &&Value| names.iter().any(|name| line["job"]["name"] == **name);
+        month.iter().filter(is_of).cloned().collect()
+    };
+    // The price of a disk stays: 2 % of the whole.
+    for (names, pools, moved, saved) in [
+        (["lint", "package"], json!(["large"]), json!({}), 49),
+        (["integration", "package"], json!([]), json!({ "small": 1 }), 49 * 24 / 64),
+    ] {
+        let told = json_of(&rightsize(&of(&names), None, &["--simulate", "--json"]));
+        let assumed = json!({ "m7i.large": "m7i.xlarge" });
+        let halves = json!({ "pools": pools, "moved": moved, "assumed": assumed });
+        assert_eq!(told["halves"], halves);
+        let simulation = &told["simulation"];
+        assert_eq!((&simulation["broken"], &simulation["off"]), (&json!([]), &json!([])));
+        let [now, half] = [&simulation["predicted"], &simulation["new"][1]];
+        assert_eq!((&now["unpriced"], &half["unpriced"]), (&json!(0), &json!(0)));
+        let money = |of: &Value| of["money"].as_u64().expect("money");
+        let share = (money(now) - money(half)) * 100 / money(now);
+        assert!(share.abs_diff(saved) < 2, "{share} instead of {saved}: {simulation:#}");
+    }
+    let text = rightsize(&of(&["lint", "package"]), Some(100), &["--simulate"]);
+    for said in [
+        "Simulated with types of half the size: large.",
+        "were not used: m7i.large (half of m7i.xlarge)",
+        "half the machines, model",
+    ] {
+        assert!(text.contains(said), "{text}");
+    }
+}
+
 #[test]
 fn without_measurements_there_is_no_table() {
     let old: Vec<Value> = month().into_iter().filter(|line| line["used"].is_null()).collect();
