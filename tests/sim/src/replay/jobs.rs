@@ -15,29 +15,23 @@ fn run_job(job: &OfJob) -> RunJob<'_> {
     (&job.repository, job.run, &job.name)
 }
 
-/// The jobs of attempts that follow an interruption, for which Muster prefers On-Demand. `true` for a job that was in an
+/// The jobs of attempts that Muster ordered, for which it prefers On-Demand. `true` for a job that was in an
 /// earlier attempt too: such a job is an effect of the pools. A job that needs the interrupted one is new there.
 pub(super) type Reruns = BTreeMap<JobKey, bool>;
 
 pub(super) fn reruns<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Reruns {
     let mut later: Vec<&OfJob> = Vec::new();
-    let mut interrupted: BTreeMap<(&str, u64), u32> = BTreeMap::new();
     let mut first: BTreeMap<RunJob<'_>, u32> = BTreeMap::new();
     for line in lines {
         let Some(job) = &line.job else { continue };
         let note = |attempt: &mut u32| *attempt = job.attempt.min(*attempt);
         first.entry(run_job(job)).and_modify(note).or_insert(job.attempt);
-        if line.is_interrupted() {
-            let run = (&*job.repository, job.run);
-            interrupted.entry(run).and_modify(note).or_insert(job.attempt);
-        }
-        if job.attempt > 1 {
+        if job.rerun.is_some() {
             later.push(job);
         }
     }
-    let is_after = |job: &OfJob, attempt: Option<&u32>| attempt.is_some_and(|it| job.attempt > *it);
-    later.retain(|job| is_after(job, interrupted.get(&(&*job.repository, job.run))));
-    later.into_iter().map(|job| (job.key, is_after(job, first.get(&run_job(job))))).collect()
+    let is_again = |job: &OfJob| first.get(&run_job(job)).is_some_and(|first| job.attempt > *first);
+    later.into_iter().map(|job| (job.key, is_again(job))).collect()
 }
 
 pub(super) fn is_rerun(line: &Line, reruns: &Reruns) -> bool {
