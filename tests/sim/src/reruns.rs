@@ -177,27 +177,13 @@ impl World {
         }
     }
 
-    /// R9: usage counts as lost work only machines that EC2 took from a job, and as re-runs exactly
-    /// the machines of attempts that Muster ordered.
+    /// R9: usage counts as re-runs exactly the machines of attempts that Muster ordered.
     pub(crate) fn check_usage_of_reruns(&mut self) {
-        let mut wrong = None;
-        for line in self.tables.usage.values() {
-            let Some(job) = &line.job else { continue };
-            let is_taken = self
-                .github
-                .job_of(job.key.job)
-                .is_some_and(|of| of.interrupted.is_some() || of.given_up);
-            let by_app = self.github.truth.is_by_app(job.run, job.attempt);
-            let why = match job.rerun.is_some() {
-                _ if line.is_interrupted() && !is_taken => "as lost work, and was not interrupted",
-                true if !by_app => "as a re-run of Muster's, and is none",
-                false if by_app => "as nobody's re-run, and is Muster's",
-                _ => continue,
-            };
-            wrong = wrong.or(Some((job.key, why)));
-        }
-        if let Some((job, why)) = wrong {
-            self.broken("R9", || format!("job {job} counts {why}"));
+        let jobs = self.tables.usage.values().filter_map(|line| line.job.as_ref());
+        let is_by_app = |run, attempt| self.github.truth.is_by_app(run, attempt);
+        let mut wrong = jobs.filter(|job| job.rerun.is_some() != is_by_app(job.run, job.attempt));
+        if let Some(job) = wrong.next().map(|job| job.key) {
+            self.broken("R9", || format!("job {job} counts wrongly as a re-run, or as none"));
         }
     }
 }
