@@ -15,7 +15,7 @@ fn only_interrupted_jobs_are_run_again() {
         all.ordered += run.ordered;
         seed += 1;
     }
-    println!("{seed} stories: {all:?}");
+    eprintln!("{seed} stories: {all:?}");
     assert!(all.ordered * 10 > all.interrupted, "{all:?}");
 }
 
