@@ -99,7 +99,6 @@ impl World {
         self.close_the_usage();
         self.close_the_audit();
         self.close_the_reruns();
-        self.check_usage_of_reruns();
     }
 
     fn close_githubs_book(&mut self) {

@@ -1,5 +1,5 @@
 //! R1 to R6: what may be run again, asked before each call that re-runs jobs, and what must have been,
-//! asked at the end of the day. R9: what usage counts.
+//! asked at the end of the day.
 
 use muster_control::ports::Write;
 use muster_domain::ec2::{CooldownScope, Market};
@@ -174,16 +174,6 @@ impl World {
         }
         if let Some((job, run, why)) = wrong {
             self.broken("R4", || format!("interrupted job {job} of run {run} {why}"));
-        }
-    }
-
-    /// R9: usage counts as re-runs exactly the machines of attempts that Muster ordered.
-    pub(crate) fn check_usage_of_reruns(&mut self) {
-        let jobs = self.tables.usage.values().filter_map(|line| line.job.as_ref());
-        let is_by_app = |run, attempt| self.github.truth.is_by_app(run, attempt);
-        let mut wrong = jobs.filter(|job| job.rerun.is_some() != is_by_app(job.run, job.attempt));
-        if let Some(job) = wrong.next().map(|job| job.key) {
-            self.broken("R9", || format!("job {job} counts wrongly as a re-run, or as none"));
         }
     }
 }
