@@ -74,9 +74,11 @@ pub enum Choice {
 /// Chooses the call for an attempt that has ended. It never re-runs a job that failed by itself, so
 /// several interrupted jobs next to such a job stay: no call re-runs only some of several jobs.
 ///
-/// `conclusion` is the run's. `deploys`: jobs that the pool does not re-run, because they deploy.
+/// `attempt` and `conclusion` are the run's. `deploys`: jobs that the pool does not re-run, because they
+/// deploy.
 #[must_use]
 pub fn classify(
+    attempt: u32,
     conclusion: Option<&str>,
     jobs: &[AttemptJob],
     lost: &[Interruption],
@@ -84,9 +86,15 @@ pub fn classify(
 ) -> Choice {
     let bad: Vec<&AttemptJob> = jobs.iter().filter(|job| !job.is_good()).collect();
     let (cut, others): (Vec<_>, Vec<_>) = bad.into_iter().partition(|job| job.was_cut(lost));
-    let Some(first) = cut.iter().map(|job| job.completed_at).min() else {
+    if cut.is_empty() {
         return Choice::Nothing(RerunOutcome::InTime);
+    }
+    // A later attempt also lists the jobs that it did not repeat. What a person cancelled in an earlier
+    // attempt must not count as a sibling of what was interrupted there.
+    let is_of_attempt = |job: &&&AttemptJob| {
+        attempt == 1 || lost.iter().any(|one| one.attempt == Some(attempt) && one.ran(job))
     };
+    let first = cut.iter().filter(is_of_attempt).map(|job| job.completed_at).min().flatten();
     // A cancelled run's conclusion is `cancelled`. The jobs' names are no evidence: the author of a
     // workflow chooses those of a matrix.
     let by_fail_fast = |job: &AttemptJob| {

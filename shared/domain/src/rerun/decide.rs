@@ -215,7 +215,8 @@ impl Rerun {
         lost.extend(seen.interruptions.iter().cloned());
         let none = BTreeSet::new();
         let deploys = if policy == RerunPolicy::All { &none } else { &seen.deploys };
-        let (call, number) = match classify(run.conclusion.as_deref(), jobs, &lost, deploys) {
+        let conclusion = run.conclusion.as_deref();
+        let (call, number) = match classify(run.attempt, conclusion, jobs, &lost, deploys) {
             Choice::Nothing(RerunOutcome::InTime) => return self.end(self.nothing_lost(run), now),
             Choice::Nothing(outcome) => return self.end(outcome, now),
             Choice::Call(..) if self.ours.len() >= MAX_RERUNS && !self.ordered(run.attempt + 1) => {

@@ -118,11 +118,21 @@ fn only_what_was_interrupted_is_run_again() {
     for (name, conclusion, jobs, expected) in rows {
         let deploys = BTreeSet::from([3]);
         let of = [lost(1), lost(2), lost(3)];
-        assert_eq!(classify(Some(conclusion), &jobs, &of, &deploys), expected, "{name}");
+        assert_eq!(classify(1, Some(conclusion), &jobs, &of, &deploys), expected, "{name}");
     }
+    // Attempt 2 lists jobs 2 and 7 of attempt 1, which it did not repeat. EC2 interrupted job 2 there,
+    // and somebody cancelled job 7.
+    let again = |how| {
+        let in_second = Interruption { attempt: Some(2), cut_from: at(235), ..lost(1) };
+        let jobs = [job(1, "failure", 243), cut(2), how];
+        classify(2, Some("failure"), &jobs, &[in_second, lost(2)], &BTreeSet::new())
+    };
+    assert_eq!(again(job(7, "success", 160)), failed(2));
+    assert_eq!(again(sibling(7)), none(Cancelled));
+    assert_eq!(again(job(7, "cancelled", 260)), failed(3), "a sibling in attempt 2");
     // A machine that just disappears: only a person or fail-fast cancels its job.
     let gone = Interruption { is_stopped: false, ..lost(1) };
-    let seen = |how| classify(Some(how), &[job(1, how, 800)], &[gone.clone()], &BTreeSet::new());
+    let seen = |how| classify(1, Some(how), &[job(1, how, 800)], &[gone.clone()], &BTreeSet::new());
     assert_eq!(seen("failure"), one(1));
     assert_eq!(seen("cancelled"), none(InTime));
 }
