@@ -113,23 +113,9 @@ impl GitHub {
                 Again::Failed => !matches!(job.conclusion.as_deref(), Some("success" | "skipped")),
             };
             let id = fresh(&job);
-            let copy = Job { id, run_attempt: attempt + 1, queued_at: now, ..job };
             let next = match is_again {
-                false => copy,
-                true => Job {
-                    status: JobStatus::Queued,
-                    conclusion: None,
-                    approved_at: None,
-                    started_at: None,
-                    began_at: None,
-                    completed_at: None,
-                    runner: None,
-                    refused: false,
-                    killed: false,
-                    offered: false,
-                    over: None,
-                    ..copy
-                },
+                true => Job::queued(id, (run, attempt + 1), job.repository, job.spec, now),
+                false => Job { id, run_attempt: attempt + 1, queued_at: now, ..job },
             };
             if is_again || self.tells_of_copies {
                 self.news.push(News::Webhook(next.clone()));

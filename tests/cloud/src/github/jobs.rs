@@ -134,6 +134,36 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job that was just queued. `run`: its run and attempt.
+    pub(super) const fn queued(
+        id: u64,
+        run: (u64, u32),
+        repository: Arc<Repository>,
+        spec: Arc<JobSpec>,
+        now: Millis,
+    ) -> Self {
+        let (run_id, run_attempt) = run;
+        Self {
+            id,
+            run_id,
+            run_attempt,
+            repository,
+            spec,
+            status: JobStatus::Queued,
+            conclusion: None,
+            queued_at: now,
+            approved_at: None,
+            started_at: None,
+            began_at: None,
+            completed_at: None,
+            runner: None,
+            refused: false,
+            killed: false,
+            offered: false,
+            over: None,
+        }
+    }
+
     /// How its work ends, once that is known; the runner has yet to report it.
     #[must_use]
     pub fn over(&self) -> Option<&str> {
@@ -169,25 +199,8 @@ impl GitHub {
         now: Millis,
     ) -> Result<(), GitHubError> {
         let repository = self.repository_of(&spec, numbers.repository)?;
-        let job = Job {
-            id: numbers.job,
-            run_id: numbers.run,
-            run_attempt: spec.run_attempt.unwrap_or(1),
-            repository,
-            spec,
-            status: JobStatus::Queued,
-            conclusion: None,
-            queued_at: now,
-            approved_at: None,
-            started_at: None,
-            began_at: None,
-            completed_at: None,
-            runner: None,
-            refused: false,
-            killed: false,
-            offered: false,
-            over: None,
-        };
+        let run = (numbers.run, spec.run_attempt.unwrap_or(1));
+        let job = Job::queued(numbers.job, run, repository, spec, now);
         self.news.push(News::Webhook(job.clone()));
         self.queued.push(job.id);
         self.jobs.insert(job.id, job);
