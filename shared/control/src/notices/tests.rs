@@ -1,6 +1,8 @@
 use std::cell::RefCell;
 
-use muster_api::answers::{Finding, Location, Severity};
+use muster_api::answers::{AppStatus, Finding, Location, Severity};
+use muster_domain::app::AppCheck;
+use muster_domain::ids::AppName;
 use muster_domain::timings::Timings;
 
 use super::*;
@@ -164,4 +166,18 @@ fn a_call_belongs_to_one_sweep_for_a_minute() {
     let tried = record.tried(at(0));
     assert_eq!([0, 59, 60].map(|second| tried.may_try(at(second))), [false, false, true]);
     assert!(tried.told(&[], ADDRESS, at(1)).may_try(at(1)));
+}
+
+/// An App's findings end with the App.
+#[test]
+fn the_findings_of_a_removed_app_are_forgotten() {
+    let two: AppName = "two".parse().expect("a name");
+    let (lacks, checks) = (vec!["it is broken".to_owned()], vec![AppCheck::Installed]);
+    let broken = AppStatus { lacks, checks, ..AppStatus::default() };
+    let both = [(AppName::MAIN, AppStatus::default()), (two, broken)];
+    let lacks = |record: &Notices| record.app_status(at(9)).map(|(when, all)| (when, all.lacks));
+    let record = Notices::default().with_apps(&both, at(1));
+    assert_eq!(lacks(&record), Some((at(1), vec!["it is broken".to_owned()])));
+    let record = record.with_apps(&both[..1], at(9));
+    assert_eq!(lacks(&record), Some((at(9), Vec::new())));
 }

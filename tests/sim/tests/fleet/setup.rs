@@ -38,6 +38,10 @@ fn bench() -> Bench {
 
 /// What its owner does on GitHub's page; the code that comes of it.
 fn make(bench: &Bench, name: &str) -> String {
+    make_by(bench, name, "acme")
+}
+
+fn make_by(bench: &Bench, name: &str, login: &str) -> String {
     let permissions = [("actions", "read"), ("organization_self_hosted_runners", "write")];
     let owned = |(name, level): (&str, &str)| (name.to_owned(), level.to_owned());
     let hook = HookAttributes { url: Some("https://old.example/webhook".to_owned()), active: true };
@@ -47,7 +51,7 @@ fn make(bench: &Bench, name: &str) -> String {
         default_events: vec!["workflow_job".to_owned()],
         ..Manifest::default()
     };
-    let owner = AppOwner { login: "acme".to_owned(), id: 9919, is_organization: true };
+    let owner = AppOwner { login: login.to_owned(), id: 9919, is_organization: true };
     bench.change(|world| world.make_app(owner, name, &manifest))
 }
 

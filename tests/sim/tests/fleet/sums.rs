@@ -206,6 +206,15 @@ fn costs_are_those_of_the_repository_and_the_pool_that_are_asked_for() {
             (number(&answer["all"]["machines"]), number(&answer["waits"]["all"]["jobs"]));
         assert_eq!([rows, all, rest, jobs], expected, "{key} {name}");
     }
+    // A repository's part of idle time does not depend on which repositories are asked for.
+    let row = |spread: bool, repository: Option<&str>| {
+        let request = json!({ "action": "costs", "by": "repository", "spread": spread, "repository": repository });
+        let answer = ask(&bench, request);
+        let rows = answer["rows"].as_array().expect("rows").clone();
+        rows.into_iter().find(|row| row["name"] == "acme/app").expect("its row")
+    };
+    assert_eq!(row(true, Some("acme/app")), row(true, None));
+    assert_ne!(row(true, None), row(false, None), "it has a part of idle time");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use muster_domain::ids::AppName;
 use muster_sim::github::AppTrouble;
 use serde_json::{Value, json};
 
-use super::{OWN, audit, bench, create, error, is_set_up, make, settings};
+use super::{OWN, audit, bench, create, error, is_set_up, make, make_by, settings};
 use crate::bench::Bench;
 use crate::damage;
 
@@ -29,11 +29,11 @@ fn of_two(mut request: Value) -> Value {
     request
 }
 
-/// Two Apps, both made from a manifest.
+/// Two Apps of two owners, both made from a manifest.
 fn both() -> Bench {
     let bench = bench();
     ask(&bench, create(&make(&bench, "first")));
-    let code = make(&bench, "second");
+    let code = make_by(&bench, "second", "beta");
     let made = ask(&bench, of_two(create(&code)));
     assert_eq!((made.get("left"), &made["name"], &made["ok"]), (None, &json!("two"), &json!(true)));
     bench
@@ -146,6 +146,8 @@ fn each_app_has_its_own_findings() {
         all.map(|one| one["message"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     let before = lacks(&bench);
+    let owner = bench.change(|world| world.tables.pools.as_ref()?.app_owner.clone());
+    assert_eq!(owner, "acme".parse().ok(), "a pool without entity serves the main App's owner");
     bench.change(|world| world.github.script.apps.insert(two(), AppTrouble::Revoked));
     let told = lacks(&bench);
     let (own, mains): (Vec<_>, Vec<_>) =
