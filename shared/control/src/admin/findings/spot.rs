@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_api::answers::{Finding, Location, Severity};
+use muster_domain::app::AppCheck;
 use muster_domain::launch::record::reclaimed::ReclaimedPlace;
 use muster_domain::rerun::Rerun;
 
@@ -39,6 +40,8 @@ pub(super) fn of_reclaimed(facts: &StackFacts<'_>) -> Option<Finding> {
 /// Returns what keeps interrupted jobs from running again.
 pub(super) fn of_reruns(facts: &StackFacts<'_>) -> Vec<Finding> {
     let (mut denied, mut waiting) = (BTreeMap::<&str, Vec<&Rerun>>::new(), Vec::new());
+    // The check of the App reports the same problem, with the pools that it concerns.
+    let is_known = facts.app.is_some_and(|app| app.checks.contains(&AppCheck::Reruns));
     let mut all = Vec::new();
     for one in facts.reruns {
         if let Some(since) = one.too_often_since() {
@@ -54,6 +57,9 @@ pub(super) fn of_reruns(facts: &StackFacts<'_>) -> Vec<Finding> {
             );
             all.push(finding.since(since).fix(fix));
         } else if one.denied_since.is_some() {
+            if is_known {
+                continue;
+            }
             let owner =
                 one.repository.rsplit_once('/').map_or(&*one.repository, |(owner, _)| owner);
             denied.entry(owner).or_default().push(one);
@@ -70,7 +76,7 @@ pub(super) fn of_reruns(facts: &StackFacts<'_>) -> Vec<Finding> {
         let (key, since) =
             (format!("rerun-denied:{owner}"), runs.iter().filter_map(|one| one.denied_since).min());
         let finding = Finding::new(key, Severity::Warning, Location::Stack, &message);
-        finding.since(since).fix("muster doctor, which says where to accept it")
+        finding.since(since).fix("muster github, which says where to accept it")
     }));
     if let Some(since) = waiting.iter().map(|one| one.opened_at).min() {
         let message = format!(

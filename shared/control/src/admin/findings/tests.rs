@@ -445,6 +445,24 @@ fn a_key_stays_for_as_long_as_it_lasts() {
     assert_eq!(keys(&github(), NOW + Seconds(300)), ["entity-refused:acme"]);
 }
 
+/// The check of the App and a refused call find the same missing permission.
+#[test]
+fn a_missing_permission_for_re_runs_is_told_once() {
+    let keys = |known: &Known| -> Vec<String> {
+        known
+            .findings(NOW)
+            .into_iter()
+            .map(|one| one.key)
+            .filter(|key| key != "rerun-waiting")
+            .collect()
+    };
+    let too_often = "rerun-too-often:acme/app/runs/2";
+    assert_eq!(keys(&reruns()), [too_often, "rerun-denied:acme"]);
+    let (lacks, checks) = (vec!["jobs are not re-run".to_owned()], vec![AppCheck::Reruns]);
+    let app = Some(AppStatus { lacks, checks, ..AppStatus::default() });
+    assert_eq!(keys(&Known { app, ..reruns() }), ["app-reruns", too_often]);
+}
+
 #[test]
 fn of_too_many_the_worst_are_told() {
     let all = [app(), jobs_of_nobody()].iter().flat_map(|known| known.findings(NOW)).collect();
@@ -509,7 +527,7 @@ places where Spot was interrupted
 note spot-avoided: Launches avoid Spot machines of type a in subnet-a until 08:09:10 (interrupted once), b in us-east-1a until 08:09:10 (interrupted twice), c in us-east-1a until 08:09:10 (interrupted 3 times) and 1 more. → nothing to do: launches use the pool's other types and subnets, or On-Demand if the pool allows it
 interrupted jobs
 warning rerun-too-often:acme/app/runs/2: EC2 interrupted jobs of acme/app/runs/2 three times; Muster does not re-run them again. → re-run them on the run's page at GitHub, or set market: on-demand in pool gpu
-warning rerun-denied:acme: GitHub does not allow Muster to re-run interrupted jobs of acme (2 workflow runs): the App needs the permission actions: write. → muster doctor, which says where to accept it
+warning rerun-denied:acme: GitHub does not allow Muster to re-run interrupted jobs of acme (2 workflow runs): the App needs the permission actions: write. → muster github, which says where to accept it
 note rerun-waiting: Interrupted jobs of 2 workflow runs wait to be re-run; muster explain says for what. → nothing to do: Muster re-runs the jobs when it can
 orphans
 error orphans: 2 machines are running but belong to no instance (the first since 08:00:02); 4 attempts to terminate i-00000000000000002: TerminateInstances: Denied: some. → muster alarms orphans
