@@ -33,7 +33,7 @@ pub(super) fn of_reclaimed(facts: &StackFacts<'_>) -> Option<Finding> {
     let since = facts.reclaimed.iter().map(|one| one.at).min()?;
     let message = format!("launches avoid Spot machines of type {listed}");
     let finding = Finding::new("spot-avoided", Severity::Note, Location::Stack, &message);
-    let fix = "nothing to do: launches use the pool's other types and subnets, or On-Demand if the pool allows it";
+    let fix = "nothing to do: launches use the pool's other types and subnets, if it has any";
     Some(finding.since(since).fix(fix))
 }
 

@@ -524,7 +524,7 @@ error ec2-refuses-pool:gpu: EC2 refuses launches in pool gpu: InvalidAMI: not no
 warning ec2-places:NoCapacity: No spot capacity for a in subnet-a, b in subnet-a: NoCapacity: not now; next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
 warning ec2-places:Unsupported: No spot capacity for c in subnet-a: Unsupported: not now; 2 times, next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
 places where Spot was interrupted
-note spot-avoided: Launches avoid Spot machines of type a in subnet-a until 08:09:10 (interrupted once), b in us-east-1a until 08:09:10 (interrupted twice), c in us-east-1a until 08:09:10 (interrupted 3 times) and 1 more. → nothing to do: launches use the pool's other types and subnets, or On-Demand if the pool allows it
+note spot-avoided: Launches avoid Spot machines of type a in subnet-a until 08:09:10 (interrupted once), b in us-east-1a until 08:09:10 (interrupted twice), c in us-east-1a until 08:09:10 (interrupted 3 times) and 1 more. → nothing to do: launches use the pool's other types and subnets, if it has any
 interrupted jobs
 warning rerun-too-often:acme/app/runs/2: EC2 interrupted jobs of acme/app/runs/2 three times; Muster does not re-run them again. → re-run them on the run's page at GitHub, or set market: on-demand in pool gpu
 warning rerun-denied:acme: GitHub does not allow Muster to re-run interrupted jobs of acme (2 workflow runs): the App needs the permission actions: write. → muster github, which says where to accept it

@@ -182,7 +182,7 @@ impl Cooldowns {
             return Err(LaunchBlock::by(cooldown));
         }
         let refusals = match self.on_market(pool, first, now) {
-            Ok(offer) => return Ok(self.without_reclaimed(pool, offer, now)),
+            Ok(offer) => return Ok(self.without_reclaimed(offer, now)),
             Err(refusals) => refusals,
         };
         let falls_back = first == Market::Spot
@@ -202,21 +202,19 @@ impl Cooldowns {
     }
 
     /// Returns the offer without places of which EC2 has reclaimed Spot capacity lately. If there are
-    /// no others, a pool that may use On-Demand does, and any other requests what it would request
-    /// anyway: an interruption never keeps a pool from launching.
-    fn without_reclaimed(&self, pool: &Pool, offer: LaunchOptions, now: Time) -> LaunchOptions {
+    /// no others, it stays as it is: an interruption keeps no pool from launching, and a large pool,
+    /// which EC2 interrupts somewhere all the time, does not become On-Demand.
+    fn without_reclaimed(&self, offer: LaunchOptions, now: Time) -> LaunchOptions {
         if offer.market != Market::Spot || self.reclaimed.is_empty() {
             return offer;
         }
         let is_left = |place: &&Override| self.avoids(place, now).is_none();
         let places: Vec<Override> = offer.places.iter().filter(is_left).cloned().collect();
-        if !places.is_empty() {
-            let in_one_subnet = self.are_apart(&places);
-            return LaunchOptions { market: offer.market, places, in_one_subnet };
+        if places.is_empty() {
+            return offer;
         }
-        let is_mixed = pool.market == MarketPolicy::SpotThenOnDemand;
-        let other = is_mixed.then(|| self.on_market(pool, Market::OnDemand, now));
-        other.and_then(Result::ok).unwrap_or(offer)
+        let in_one_subnet = self.are_apart(&places);
+        LaunchOptions { market: offer.market, places, in_one_subnet }
     }
 
     /// Returns the available places of a market, or the refusals if there are none.

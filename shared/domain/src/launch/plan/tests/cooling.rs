@@ -88,26 +88,22 @@ fn an_interruption_changes_what_is_requested_and_never_whether() {
     let places = pool().places();
     let all = places.len();
     assert!(all > 2, "{all}");
-    let on_demand = [standard(Market::OnDemand)];
-    let rows: [(MarketPolicy, usize, &[CooldownScope], usize, (Market, usize)); 9] = [
-        (Spot, 1, &[], 0, (Market::Spot, all - 1)),
-        (SpotThenOnDemand, 1, &[], 0, (Market::Spot, all - 1)),
-        (OnDemand, all, &[], 0, (Market::OnDemand, all)),
-        (Spot, all, &[], 0, (Market::Spot, all)),
-        (SpotThenOnDemand, all, &[], 0, (Market::OnDemand, all)),
-        // On-Demand is refused.
-        (SpotThenOnDemand, all, &on_demand, 0, (Market::Spot, all)),
+    let rows: [(MarketPolicy, usize, usize, (Market, usize)); 7] = [
+        (Spot, 1, 0, (Market::Spot, all - 1)),
+        (SpotThenOnDemand, 1, 0, (Market::Spot, all - 1)),
+        (OnDemand, all, 0, (Market::OnDemand, all)),
+        // No place is left.
+        (Spot, all, 0, (Market::Spot, all)),
+        (SpotThenOnDemand, all, 0, (Market::Spot, all)),
         // The other places are refused.
-        (Spot, 1, &[], all - 1, (Market::Spot, 1)),
-        (SpotThenOnDemand, 1, &[], all - 1, (Market::OnDemand, all)),
-        (SpotThenOnDemand, 1, &on_demand, all - 1, (Market::Spot, 1)),
+        (Spot, 1, all - 1, (Market::Spot, 1)),
+        (SpotThenOnDemand, 1, all - 1, (Market::Spot, 1)),
     ];
-    for (policy, reclaimed, closed_too, refused, expected) in rows {
+    for (policy, reclaimed, refused, expected) in rows {
         let refused = places.iter().rev().take(refused).cloned();
         let refused =
             refused.map(|place| CooldownScope::Place { market: Market::Spot, place, pool: None });
-        let closed_all = closed_too.iter().cloned().chain(refused);
-        let mut record = known(closed_all.map(|scope| closed(scope, 1_001)).collect());
+        let mut record = known(refused.map(|scope| closed(scope, 1_001)).collect());
         for place in &places[..reclaimed] {
             let make = Make {
                 kind: Some(place.instance_type.clone()),
