@@ -92,6 +92,8 @@ struct PayloadInstallation {
 struct PayloadSender {
     #[serde(default)]
     login: Option<String>,
+    #[serde(default, rename = "type", deserialize_with = "or_default")]
+    kind: String,
 }
 
 /// Deserializes null as an omitted field.
@@ -163,8 +165,10 @@ pub fn read_workflow_job(
     let kept = |text: Option<String>| text.filter(|text| !text.is_empty()).map(|text| cut(&text));
     let runner = kept(job.runner_name);
     // Other events are sent by whoever approved or cancelled the job, or by GitHub.
-    let is_wanted = actors == Actors::Yes && status == JobStatus::Queued;
-    let sender = payload.sender.filter(|_| is_wanted);
+    let sender = payload.sender.filter(|_| status == JobStatus::Queued);
+    let attempt = job.run_attempt.unwrap_or(1);
+    let by_person = attempt > 1 && sender.as_ref().is_some_and(|sender| sender.kind == "User");
+    let sender = sender.filter(|_| actors == Actors::Yes);
     Ok(DeliveryAction::Job(Box::new(JobEvent {
         key: JobKey { app, repository: payload.repository.id, job: job.id },
         status,
@@ -173,11 +177,12 @@ pub fn read_workflow_job(
         user_owned: payload.repository.owner.kind == "User",
         installation: payload.installation.map(|installation| InstallationId(installation.id)),
         run: job.run_id,
-        attempt: job.run_attempt.unwrap_or(1),
+        attempt,
         name: cut(&job.name.unwrap_or_default()).into(),
         workflow: kept(job.workflow_name).map(Into::into),
         branch: kept(job.head_branch).map(Into::into),
         actor: sender.and_then(|sender| kept(sender.login)).map(Into::into),
+        by_person,
         deploys: payload.deployment.is_some(),
         labels: Labels::new(&job.labels),
         // GitHub sends 0, with an empty name, at the end of a job that no runner took.

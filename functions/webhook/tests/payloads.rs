@@ -193,6 +193,23 @@ fn the_actor_is_the_sender_of_queued_and_only_if_it_is_wanted() {
     }
 }
 
+/// Muster may be about to re-run the same job: the machine for a person's re-run is any other.
+#[test]
+fn a_person_is_the_sender_of_queued_in_a_later_attempt() {
+    for (sample, attempt, sender, expected) in [
+        (QUEUED, 1, "User", false),
+        (QUEUED, 2, "User", true),
+        (QUEUED, 2, "Bot", false),
+        (QUEUED, 2, "", false),
+        (IN_PROGRESS, 2, "User", false),
+    ] {
+        let mut payload = payload(sample);
+        payload["workflow_job"]["run_attempt"] = json!(attempt);
+        payload["sender"]["type"] = json!(sender);
+        assert_eq!(event(&payload).by_person, expected, "{attempt} by {sender}");
+    }
+}
+
 #[test]
 fn a_repository_that_does_not_say_so_is_not_private() {
     assert!(event(&payload(QUEUED)).private);

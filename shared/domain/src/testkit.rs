@@ -264,6 +264,7 @@ pub(crate) fn job(n: u32) -> Job {
         workflow: Some("CI".into()),
         branch: Some("main".into()),
         actor: None,
+        by_person: false,
         deploys: false,
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,

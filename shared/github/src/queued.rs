@@ -187,6 +187,7 @@ impl QueuedJob {
             workflow: shown(self.workflow_name),
             branch: shown(self.head_branch),
             actor: None,
+            by_person: false,
             deploys: false,
             labels: Labels::new(self.labels.unwrap_or_default()),
             runner: None,

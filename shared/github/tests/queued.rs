@@ -63,6 +63,7 @@ fn event(job: u64, run: u64) -> JobEvent {
         workflow: Some("ci".into()),
         branch: Some("main".into()),
         actor: None,
+        by_person: false,
         deploys: false,
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,

@@ -127,6 +127,7 @@ pub fn event(n: u64, status: JobStatus) -> JobEvent {
         workflow: Some("CI".into()),
         branch: Some("main".into()),
         actor: Some("mira".into()),
+        by_person: false,
         deploys: false,
         labels: Labels::new(["self-hosted", "linux"]),
         runner: None,

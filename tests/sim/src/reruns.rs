@@ -1,5 +1,7 @@
-//! R1 to R6: what may be run again, asked before each call that re-runs jobs, and what must have been,
-//! asked at the end of the day.
+//! R1 to R6 and R9: what may be run again, checked before each call that re-runs jobs; what must have
+//! been, and what it cost, checked at the end of the day.
+
+use std::collections::BTreeSet;
 
 use muster_control::ports::Write;
 use muster_domain::ec2::{CooldownScope, Market};
@@ -9,7 +11,7 @@ use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::pool::MarketPolicy;
 use muster_domain::rerun::{RerunCall, RerunOutcome, RerunState, RunOf};
 use muster_domain::time::{Seconds, Time};
-use muster_domain::usage;
+use muster_domain::usage::{self, Line};
 
 use crate::world::World;
 
@@ -108,10 +110,8 @@ impl World {
             _ => None,
         });
         let jobs = claims.filter_map(|key| self.tables.jobs.get(&key));
-        let ours = jobs.filter(|job| {
-            let record = self.tables.reruns.get(&job.last_event.run_key());
-            record.is_some_and(|record| record.ordered(job.last_event.attempt))
-        });
+        let ours = jobs
+            .filter(|job| self.github.truth.is_by_app(job.last_event.run, job.last_event.attempt));
         let ours: Vec<String> = ours.map(|job| job.key().to_string()).collect();
         if !ours.is_empty() && !is_refused {
             let id = launch.id.clone();
@@ -174,6 +174,40 @@ impl World {
         }
         if let Some((job, run, why)) = wrong {
             self.broken("R4", || format!("interrupted job {job} of run {run} {why}"));
+        }
+    }
+
+    /// R9: the machines that `costs` counts as lost work are those that EC2 reclaimed during a job, and
+    /// those of re-runs are the machines of attempts that Muster caused.
+    pub(crate) fn close_the_losses(&mut self) {
+        let (mut lost, mut again) = (BTreeSet::new(), BTreeSet::new());
+        for (job, truth) in self.github.known() {
+            let is_copy = truth.completed_at.is_some_and(|at| at < truth.queued_at);
+            let Some(machine) = self.machine_with(truth).filter(|_| !is_copy) else { continue };
+            let id = self.ec2.at(machine).id.as_str();
+            let end = self.ec2.instance(machine).reason.as_ref();
+            if job.interrupted == Some(machine)
+                && end.is_some_and(|end| end.code.ends_with("SpotInstanceTermination"))
+                && truth.conclusion.as_deref() != Some("success")
+            {
+                lost.insert(id);
+            }
+            if self.github.truth.is_by_app(truth.run_id, truth.run_attempt) {
+                again.insert(id);
+            }
+        }
+        let told = |is: fn(&Line) -> bool| -> BTreeSet<&str> {
+            let lines = self.tables.usage.values().filter(|line| is(line));
+            lines.filter_map(|line| Some(line.machine.as_ref()?.id.as_str())).collect()
+        };
+        let is_again = |line: &Line| line.job.as_ref().is_some_and(|job| job.rerun.is_some());
+        let wrong = [("lost", lost, told(Line::is_interrupted)), ("again", again, told(is_again))];
+        let wrong = wrong.into_iter().find_map(|(what, own, told)| {
+            let differs: Vec<&str> = own.symmetric_difference(&told).copied().collect();
+            (!differs.is_empty()).then(|| format!("{what}: {differs:?} of {own:?} and {told:?}"))
+        });
+        if let Some(wrong) = wrong {
+            self.broken("R9", || wrong);
         }
     }
 }

@@ -311,7 +311,10 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         let (before, instance) = join(table.job(event.key), instance).await;
         let before = before?;
         let mut next = self.folded(before.as_deref(), event, now);
-        if before.is_none() && event.attempt > 1 && !next.is_copy() {
+        if next.last_event.by_person {
+            // Somebody re-ran it while Muster's own call was on its way, or before.
+            next.rerun = false;
+        } else if before.is_none() && event.attempt > 1 && !next.is_copy() {
             let rerun = writes::readable(table.rerun(event.run_key()).await)?;
             if let Some(rerun) = rerun.filter(|rerun| rerun.ordered(event.attempt)) {
                 next.rerun = true;

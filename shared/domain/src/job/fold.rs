@@ -100,6 +100,7 @@ fn join(a: JobEvent, b: JobEvent) -> JobEvent {
         workflow: newer.workflow.or(older.workflow),
         branch: newer.branch.or(older.branch),
         actor,
+        by_person: older.by_person || newer.by_person,
         deploys: older.deploys || newer.deploys,
         labels: if newer.labels.is_empty() { older.labels } else { newer.labels },
         runner: newer.runner.or(older.runner),

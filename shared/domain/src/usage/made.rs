@@ -48,7 +48,7 @@ impl Line {
             template: instance.template_version.clone(),
             generation: instance.pool_generation,
             reason: instance.mark().map(|mark| mark.reason.as_str().to_owned()),
-            cause: cause(instance),
+            cause: cause(instance, job),
         });
         line.set_phases(instance);
         line.parts = Parts::split(from, line.at, purpose(instance, job));
@@ -161,7 +161,9 @@ pub fn loss(instance: &Instance) -> Option<Loss> {
     instance.machine()?;
     match purpose(instance, None) {
         For::Nothing => Some(Loss::Machine),
-        For::Job(..) if is_cut(instance) => cause(instance).map(|_| Loss::Job),
+        For::Job(..) if instance.runner.has_taken_job() && is_cut(instance, None) => {
+            cause(instance, None).map(|_| Loss::Job)
+        }
         For::Job(..) | For::Nobody => None,
     }
 }
@@ -179,16 +181,14 @@ fn purpose(instance: &Instance, job: Option<&Job>) -> For {
     if instance.bought_for_job { For::Nothing } else { For::Nobody }
 }
 
-/// Returns whether its job was cut short, according to the machine and GitHub. The supervisor stops
-/// the agent before EC2's deadline, so GitHub may report the job's end before the machine ends. The
-/// job-completed hook does not run then.
-fn is_cut(instance: &Instance) -> bool {
+/// Returns whether the job of a machine that took one was cut short, according to the machine and
+/// GitHub. The supervisor stops the agent before EC2's deadline, so GitHub may report the job's end
+/// before the machine ends. The job-completed hook does not run then.
+fn is_cut(instance: &Instance, job: Option<&Job>) -> bool {
     let runner = &instance.runner;
     let has_ended = runner.started.as_ref().is_some_and(|job| job.completed_at.is_some());
-    if !runner.has_taken_job() || has_ended {
-        return false;
-    }
-    runner.github_completed_at.is_none_or(|over| over >= cut_from(instance))
+    let ended = job.and_then(|job| job.last_event.completed_at).or(runner.github_completed_at);
+    !has_ended && ended.is_none_or(|over| over >= cut_from(instance))
 }
 
 /// Returns the time from which on GitHub's end of a job means that the machine's end cut it short: a
@@ -242,18 +242,20 @@ pub fn lacks_notice(instance: &Instance) -> bool {
 }
 
 /// Returns what ended it early. For an interruption, only EC2's word counts: a job can make its
-/// machine report anything.
-fn cause(instance: &Instance) -> Option<EarlyEndCause> {
+/// machine report anything. An interruption after the end of its job ended nothing early.
+fn cause(instance: &Instance, job: Option<&Job>) -> Option<EarlyEndCause> {
     let reason = instance.mark().map(|mark| &mark.reason);
     let ended = instance.ended_by();
+    let took_job = job.is_some() || instance.runner.has_taken_job();
     let by_spot = ended == Some(SPOT_TERMINATION) || reason == Some(&DeleteReason::SpotNotice);
     if by_spot || instance.spot_notice_at.is_some() {
-        return Some(EarlyEndCause::SpotNotice);
+        return (!took_job || is_cut(instance, job)).then_some(EarlyEndCause::SpotNotice);
     }
     if reason == Some(&DeleteReason::MaxLifetime) {
         return Some(EarlyEndCause::MaxLifetime);
     }
-    if is_cut(instance) && instance.order().is_some_and(|order| order.kill_running_job) {
+    let is_killed = instance.order().is_some_and(|order| order.kill_running_job);
+    if is_killed && took_job && is_cut(instance, job) {
         return Some(EarlyEndCause::Killed);
     }
     ended.map(|_| EarlyEndCause::HostLost)

@@ -106,7 +106,7 @@ fn the_end_is_ec2s_then_the_agents_then_ours() {
 }
 
 #[test]
-fn what_cut_a_life_short_is_told() {
+fn the_cause_of_an_early_end() {
     let killed = |i: Instance| {
         let order = plain(200).with(|order| order.kill_running_job = true);
         i.ordered(order).deleting(210).with(|i| i.to_deleted(at(220), "gone"))
@@ -130,6 +130,7 @@ fn what_cut_a_life_short_is_told() {
             by_ec2("Server.SpotInstanceTermination"),
             Some(EarlyEndCause::SpotNotice),
         ),
+        ("a notice after its job", gone(completed().with(|i| i.spot_notice(at(600))), 720), None),
         ("its host", by_ec2("Server.InternalError"), Some(EarlyEndCause::HostLost)),
         ("its age", old.with(|i| i.to_deleted(at(99), "gone")), Some(EarlyEndCause::MaxLifetime)),
         ("an order", killed(active()), Some(EarlyEndCause::Killed)),

@@ -180,6 +180,9 @@ impl World {
             branch: plan.branch.clone(),
             actor: (job.status == Status::Queued)
                 .then(|| if job.run_attempt == 1 { "mira" } else { "muster[bot]" }.into()),
+            by_person: job.status == Status::Queued
+                && job.run_attempt > 1
+                && !self.github.truth.is_by_app(job.run_id, job.run_attempt),
             deploys: plan.deploys,
             labels: if unlabelled { Labels::default() } else { plan.labels.clone() },
             runner: job.runner.as_ref().map(|runner| runner.name.clone()),

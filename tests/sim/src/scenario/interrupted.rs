@@ -97,6 +97,7 @@ fn run(story: &mut Scenario, mut rng: Rng) -> Result<InterruptedRun, String> {
     }
     let (run, violation) = story.change(|world| {
         world.close_the_reruns();
+        world.close_the_losses();
         let run = InterruptedRun {
             interrupted: world.github.known().filter(|(job, _)| job.interrupted.is_some()).count(),
             ordered: world.tables.reruns.values().map(|record| record.ours.len()).sum(),

@@ -1,4 +1,4 @@
-//! Runs whose machines EC2 takes at random: R1 to R6 hold under ours, and each policy of a peer breaks
+//! Runs whose machines EC2 takes at random: R1 to R6 and R9 hold under ours, and each policy of a peer breaks
 //! one of them within 500 stories.
 
 use muster_sim::naive::PeerPolicy;

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use muster_control::context::Context;
 use muster_control::jobs::ingest::Ingest;
 use muster_control::reruns::{RerunReport, Reruns};
+use muster_domain::job::JobStatus;
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 use muster_domain::rerun::{Interruption, Rerun, RunOf};
 use muster_domain::stored::{Change, Stored};
@@ -75,10 +76,20 @@ fn a_run_is_looked_at_when_it_is_due_and_in_time() {
     assert_eq!(run(&bench, &runs, &[], now + Seconds(60)), (0, 0), "it is due again later");
 }
 
-/// Only the machine of an attempt that Muster ordered is to be one that Spot cannot take.
+/// Only the machine of an attempt that Muster ordered is to be one that Spot cannot take. A person may
+/// re-run the job before Muster's call arrives.
 #[test]
 fn a_job_prefers_on_demand_in_the_attempt_that_was_ordered() {
-    for (attempt, is_ours) in [(1, false), (2, true), (3, false)] {
+    use JobStatus::{InProgress, Queued};
+    let rows: [(u32, &[(JobStatus, bool)], bool); 6] = [
+        (1, &[(Queued, false)], false),
+        (2, &[(Queued, false)], true),
+        (3, &[(Queued, false)], false),
+        (2, &[(Queued, true)], false),
+        (2, &[(InProgress, false)], true),
+        (2, &[(InProgress, false), (Queued, true)], false),
+    ];
+    for (attempt, events, is_ours) in rows {
         let bench = Bench::new();
         let mut event = waiting(1, bench.door.now()).last_event;
         let stored = due(&bench, event.run, "acme/web");
@@ -87,8 +98,11 @@ fn a_job_prefers_on_demand_in_the_attempt_that_was_ordered() {
         event.attempt = attempt;
         let door = &bench.door;
         let ingest = Ingest { context: Context::new(door, &(), &(), &(), &door.sim.settings) };
-        bench.drive(ingest.fold(&event, door.now())).expect("stored");
+        for (status, by_person) in events {
+            (event.status, event.by_person) = (*status, *by_person);
+            bench.drive(ingest.fold(&event, door.now())).expect("stored");
+        }
         let rerun = bench.change(|world| world.tables.jobs[&event.key].rerun);
-        assert_eq!(rerun, is_ours, "attempt {attempt}");
+        assert_eq!(rerun, is_ours, "attempt {attempt}: {events:?}");
     }
 }

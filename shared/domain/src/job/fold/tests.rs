@@ -22,6 +22,7 @@ fn event(status: JobStatus) -> JobEvent {
         workflow: (status >= JobStatus::InProgress).then(|| "CI".into()),
         branch: (status <= JobStatus::InProgress).then(|| "main".into()),
         actor: (status == JobStatus::Queued).then(|| "mira".into()),
+        by_person: status == JobStatus::Queued,
         deploys: status == JobStatus::Queued,
         // Some `completed` events have no labels.
         labels: match status {
@@ -68,8 +69,14 @@ fn every_order_and_repetition_ends_in_the_same_job() {
     let events = [Waiting, Queued, InProgress, Completed].map(event);
     let branch = Some("main".into());
     let labels = Labels::new(["linux"]);
-    let expected =
-        JobEvent { labels, branch, deploys: true, actor: Some("mira".into()), ..event(Completed) };
+    let expected = JobEvent {
+        labels,
+        branch,
+        by_person: true,
+        deploys: true,
+        actor: Some("mira".into()),
+        ..event(Completed)
+    };
     in_every_order(&events, &expected);
 }
 
@@ -92,6 +99,7 @@ fn the_texts_are_those_of_the_higher_status() {
     let expected = JobEvent {
         labels: Labels::new(["linux"]),
         branch: branch.clone(),
+        by_person: true,
         deploys: true,
         runner: events[2].runner.clone(),
         runner_id: events[2].runner_id,
@@ -102,8 +110,14 @@ fn the_texts_are_those_of_the_higher_status() {
     let [waiting, queued, started, ended] = events;
     let elsewhere = JobEvent { runner: Some("default-a-0-1".into()), ..ended };
     let labels = Labels::new(["linux"]);
-    let expected =
-        JobEvent { labels, branch, deploys: true, actor: Some("mira".into()), ..elsewhere.clone() };
+    let expected = JobEvent {
+        labels,
+        branch,
+        by_person: true,
+        deploys: true,
+        actor: Some("mira".into()),
+        ..elsewhere.clone()
+    };
     in_every_order(&[waiting, queued, started, elsewhere], &expected);
 }
 
