@@ -4,7 +4,7 @@ use super::{Check, CheckGroup, Facts, found, unasked};
 
 /// The checks, each with the prefixes of its kinds of findings. A finding belongs to the first
 /// check that has a matching prefix.
-const CHECKS: [(CheckGroup, &str, &[&str]); 11] = [
+const CHECKS: [(CheckGroup, &str, &[&str]); 12] = [
     (CheckGroup::Github, "app", &["app-"]),
     (CheckGroup::Github, "registration", &["entity-refused", "registrations-fail", "github-limit"]),
     (CheckGroup::Jobs, "served", &["unserved", "awaiting-approval"]),
@@ -13,6 +13,7 @@ const CHECKS: [(CheckGroup, &str, &[&str]); 11] = [
     (CheckGroup::Jobs, "machines", &["pool-failing", "pool-late-end", "pool-agent"]),
     (CheckGroup::Jobs, "pools", &["pool-"]),
     (CheckGroup::Jobs, "EC2", &["ec2-"]),
+    (CheckGroup::Jobs, "interruptions", &["spot-", "rerun-"]),
     (CheckGroup::Jobs, "orphans", &["orphans", "strays"]),
     (CheckGroup::Stack, "image builds", &["image-builds"]),
     (CheckGroup::Stack, "records", &[""]),

@@ -17,6 +17,7 @@ use muster_domain::ec2::{CooldownScope, ErrorClass};
 use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 use muster_domain::pool::limits::Scope;
+use muster_domain::rerun::Rerun;
 use muster_domain::switches::SwitchedOff;
 use muster_domain::time::Seconds;
 use muster_domain::timings::Timings;
@@ -37,6 +38,7 @@ struct Known {
     app: AppStatus,
     troubles: Vec<Trouble>,
     cooldowns: Vec<Cooldown>,
+    reruns: Vec<Rerun>,
     orphans: Vec<OrphanStatus>,
 }
 
@@ -44,8 +46,8 @@ impl Known {
     fn new() -> Self {
         let overview: StackStatus = read(recorded("status_quiet"));
         let overview = overview.overview;
-        let (troubles, cooldowns, orphans) = <_>::default();
-        Self { overview, app: AppStatus::default(), troubles, cooldowns, orphans }
+        let (troubles, cooldowns, reruns, orphans) = <_>::default();
+        Self { overview, app: AppStatus::default(), troubles, cooldowns, reruns, orphans }
     }
 
     fn findings(&self) -> Vec<Finding> {
@@ -57,7 +59,7 @@ impl Known {
             troubles: &self.troubles,
             cooldowns: &self.cooldowns,
             reclaimed: &[],
-            reruns: &[],
+            reruns: &self.reruns,
             orphans: &self.orphans,
             notices: None,
             refused_prices: None,
@@ -96,6 +98,15 @@ impl Known {
         self.troubles.push(trouble);
     }
 
+    /// A workflow run with an interrupted job.
+    fn interrupted(&mut self, state: Value) {
+        let mut rerun = json!({ "schema": 1, "run": 7, "repository": "acme/app", "pool": "small",
+            "opened_at": NOW, "lost": [] });
+        let fields = state.as_object().expect("fields").clone();
+        rerun.as_object_mut().expect("an object").extend(fields);
+        self.reruns.push(read(rerun));
+    }
+
     fn refused(&mut self, closed: CooldownScope, class: ErrorClass) {
         let (at, until) = (NOW, NOW + Seconds(70));
         let (code, message) = ("Code".to_owned(), "not now".to_owned());
@@ -116,10 +127,14 @@ fn off() -> SwitchedOff {
     SwitchedOff { since: NOW, by: "ada".to_owned(), reason: "moving".to_owned(), until: None }
 }
 
+fn waits(wait: &str) -> Value {
+    json!({ "state": "open", "due": NOW, "looks": 1, "wait": wait, "since": NOW })
+}
+
 type Row = (&'static str, fn(&mut Known));
 
 /// The key of the finding, and what causes it.
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 24] = [
     ("app-installed", |known| known.lacks(AppCheck::Installed, "the App is installed nowhere")),
     ("app-hook-address", |known| {
         known.lacks(AppCheck::HookAddress, "GitHub sends events to https://old.example, not here");
@@ -160,6 +175,17 @@ const ROWS: [Row; 20] = [
         known.refused(pool, ErrorClass::Configuration);
     }),
     ("ec2-calls", |known| known.refused(CooldownScope::Calls, ErrorClass::Throttle)),
+    ("rerun-waiting", |known| known.interrupted(waits("run"))),
+    ("rerun-too-often:acme/app/runs/7", |known| known.interrupted(waits("too_often"))),
+    ("rerun-denied:acme", |known| {
+        let mut denied = waits("run");
+        denied["denied_since"] = json!(NOW);
+        known.interrupted(denied);
+    }),
+    ("rerun-outcomes", |known| {
+        let superseded = json!({ "kind": "superseded" });
+        known.interrupted(json!({ "state": "done", "at": NOW, "outcome": superseded }));
+    }),
     ("orphans", |known| {
         let orphan = json!({ "machine": "i-0000000000000000f", "instance": null, "launch": "small-l1",
             "since": NOW, "attempts": 3, "last_error": null });

@@ -11,6 +11,7 @@ use muster_domain::launch::{Launch, LaunchRequest};
 use muster_domain::orphan::Orphan;
 use muster_domain::pool::capacity::Capacity;
 use muster_domain::pool::{Allocation, Placement};
+use muster_domain::rerun::{Rerun, RerunState};
 use muster_domain::time::{Seconds, Time};
 use muster_domain::timings::Timings;
 
@@ -194,6 +195,24 @@ pub fn orphan(n: u32) -> Orphan {
         last_error: None,
         absence: None,
         looked_at: None,
+    }
+}
+
+/// The record of a workflow run with an interrupted job.
+#[must_use]
+pub fn rerun(run: u64, state: RerunState) -> Rerun {
+    Rerun {
+        schema: muster_domain::SCHEMA,
+        run,
+        repository: "acme/app".into(),
+        repository_id: Some(1),
+        installation: Some(InstallationId(1)),
+        pool: pool(),
+        opened_at: at(0),
+        lost: Vec::new(),
+        ours: vec![2],
+        denied_since: None,
+        state,
     }
 }
 

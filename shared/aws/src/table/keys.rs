@@ -83,6 +83,9 @@ pub(crate) const ORPHANS: &str = "orphan";
 /// The partition of open records of interrupted jobs in the `kind` index.
 pub(crate) const RERUNS: &str = "rerun";
 
+/// The partition of closed ones, until they expire.
+pub(crate) const CLOSED_RERUNS: &str = "rerun-closed";
+
 /// A table. Each has a different name for its key attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TableKind {

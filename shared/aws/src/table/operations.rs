@@ -38,6 +38,17 @@ impl Operations for DynamoTable {
         self.listed(kind(keys::RERUNS.to_owned()), Some(limit)).await
     }
 
+    async fn closed_reruns(
+        &self,
+        since: Time,
+        limit: u32,
+    ) -> Result<Vec<Stored<Rerun>>, ReadError> {
+        // A tilde sorts after every time.
+        let closed =
+            kind(keys::CLOSED_RERUNS.to_owned()).between(keys::SORT, &since.to_string(), "~");
+        self.listed(closed.newest_first(), Some(limit)).await
+    }
+
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError> {
         self.reader().record(keys::SWITCHES.to_owned()).await
     }

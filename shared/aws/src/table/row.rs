@@ -286,12 +286,16 @@ impl TableRecord for Rerun {
     }
 
     fn marks(&self, _: &Timings) -> Marks {
-        match self.due() {
-            Some(due) => {
-                vec![(keys::KIND, s(keys::RERUNS)), (keys::SORT, s(format!("{due}#{}", self.run)))]
-            }
-            None => vec![(keys::EXPIRES_AT, n((self.opened_at + RERUN_TTL).as_secs()))],
-        }
+        let listed = |partition, at| {
+            vec![(keys::KIND, s(partition)), (keys::SORT, s(format!("{at}#{}", self.run)))]
+        };
+        let mut marks = match (self.due(), self.outcome()) {
+            (Some(due), _) => return listed(keys::RERUNS, due),
+            (None, Some((at, _))) => listed(keys::CLOSED_RERUNS, at),
+            (None, None) => Vec::new(),
+        };
+        marks.push((keys::EXPIRES_AT, n((self.opened_at + RERUN_TTL).as_secs())));
+        marks
     }
 }
 

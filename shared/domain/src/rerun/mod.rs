@@ -367,6 +367,15 @@ impl Rerun {
         }
     }
 
+    /// Returns how it ended, and when. `None` if the record is open.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<(Time, &RerunOutcome)> {
+        match &self.state {
+            RerunState::Open(_) | RerunState::Intended { .. } => None,
+            RerunState::Done { at, outcome } => Some((*at, outcome)),
+        }
+    }
+
     /// Returns since when it waits for somebody to re-run what Muster does not re-run again.
     #[must_use]
     pub fn too_often_since(&self) -> Option<Time> {

@@ -1,5 +1,7 @@
 //! What becomes of an interrupted job, in sentences for operators.
 
+use std::borrow::Cow;
+
 use super::{Interruption, Rerun, RerunCall, RerunOutcome, RerunState, RerunWait, RerunWatch};
 use crate::job::Job;
 use crate::time::Time;
@@ -64,7 +66,6 @@ impl Rerun {
 
 impl RerunOutcome {
     fn sentence(&self, at: &str) -> String {
-        let not = |why: &str| format!("Muster did not re-run it: {why}.");
         match self {
             Self::Rerun { attempt, jobs: 1 } => {
                 format!("Muster re-ran it at {at}: attempt {attempt}.")
@@ -72,28 +73,40 @@ impl RerunOutcome {
             Self::Rerun { attempt, jobs } => {
                 format!("Muster re-ran {jobs} jobs of the run at {at}: attempt {attempt}.")
             }
-            Self::ByOthers { attempt } => not(&format!("attempt {attempt} was started by others")),
-            Self::Gone => not("GitHub no longer shows the run"),
-            Self::TooOld => not("GitHub re-runs a run only for 30 days"),
-            Self::InTime => not("GitHub shows that it ended by itself before"),
-            Self::Cancelled => not("the run was cancelled"),
-            Self::Mixed => not(
-                "other jobs of the run failed by themselves, and GitHub cannot re-run only the \
-                 interrupted ones; Re-run failed jobs on GitHub re-runs all of them",
-            ),
-            Self::Deploys => {
-                not("it belongs to a deployment environment, and may have deployed a part; \
-                 rerun_on_interruption: all re-runs such jobs too")
-            }
-            Self::Superseded => not("a newer run replaced this run"),
-            Self::TooOften => not("the run was interrupted three times"),
-            Self::Off => not("rerun_on_interruption of its pool is false"),
-            Self::PoolGone => not("its pool no longer exists"),
-            Self::NotAllowed => not(
-                "the App has no permission to; accept actions: write on GitHub to allow re-runs",
-            ),
-            Self::Refused { message } => not(&format!("GitHub refused: {message}")),
-            Self::Unanswered => not("GitHub did not answer; see the run on GitHub"),
+            _ => format!("Muster did not re-run it: {}.", self.why_not()),
         }
+    }
+
+    /// Returns why Muster did not re-run an interrupted job. Empty if it did.
+    #[must_use]
+    pub fn why_not(&self) -> Cow<'static, str> {
+        let why = match self {
+            Self::Rerun { .. } => "",
+            Self::ByOthers { attempt } => {
+                return format!("attempt {attempt} was started by others").into();
+            }
+            Self::Gone => "GitHub no longer shows the run",
+            Self::TooOld => "GitHub re-runs a run only for 30 days",
+            Self::InTime => "GitHub shows that it ended by itself before",
+            Self::Cancelled => "the run was cancelled",
+            Self::Mixed => {
+                "other jobs of the run failed by themselves, and GitHub cannot re-run only the \
+                 interrupted ones; Re-run failed jobs on GitHub re-runs all of them"
+            }
+            Self::Deploys => {
+                "it belongs to a deployment environment, and may have deployed a part; \
+                 rerun_on_interruption: all re-runs such jobs too"
+            }
+            Self::Superseded => "a newer run replaced this run",
+            Self::TooOften => "the run was interrupted three times",
+            Self::Off => "rerun_on_interruption of its pool is false",
+            Self::PoolGone => "its pool no longer exists",
+            Self::NotAllowed => {
+                "the App has no permission to; accept actions: write on GitHub to allow re-runs"
+            }
+            Self::Refused { message } => return format!("GitHub refused: {message}").into(),
+            Self::Unanswered => "GitHub did not answer; see the run on GitHub",
+        };
+        why.into()
     }
 }

@@ -73,6 +73,7 @@ checks! { TableWorld:
     how_far_deliveries_were_read_is_replaced_by_version,
     how_a_pool_stands_is_read_in_one_call,
     an_orphan_reads_as_it_was_written,
+    a_run_to_repeat_is_listed_while_it_is_open_and_then_by_its_end,
     many_instances_are_read_without_the_missing_ones,
     an_instance_asked_for_twice_is_read_once,
     many_jobs_are_read_in_one_call_each_once,

@@ -1,9 +1,11 @@
 //! Records by their key.
 
 use super::*;
+use crate::records::rerun;
 use muster_control::ports::{Instances, Jobs, Launches, Operations};
 use muster_domain::ids::{AppName, Entity};
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
+use muster_domain::rerun::{RerunOutcome, RerunState, RerunWait, RerunWatch};
 
 pub(super) async fn what_is_not_there_reads_as_none<W: TableWorld>(world: &W) {
     let table = world.table();
@@ -68,6 +70,33 @@ pub(super) async fn an_orphan_reads_as_it_was_written<W: TableWorld>(world: &W) 
     commit(world, &[new(&orphan(1))]).await;
     assert_eq!(world.table().orphan(&machine(1)).await, Ok(Some(made(orphan(1)))));
     assert_eq!(world.table().orphans().await, Ok(vec![made(orphan(1))]));
+}
+
+pub(super) async fn a_run_to_repeat_is_listed_while_it_is_open_and_then_by_its_end<
+    W: TableWorld,
+>(
+    world: &W,
+) {
+    let (wait, table) = (RerunWait::Run, world.table());
+    let open = |run, second| {
+        let watch = RerunWatch { due: at(second), looks: 1, wait, since: at(1) };
+        rerun(run, RerunState::Open(watch))
+    };
+    let closed = |run, second| {
+        let outcome = RerunOutcome::Rerun { attempt: 2, jobs: 1 };
+        rerun(run, RerunState::Done { at: at(second), outcome })
+    };
+    commit(world, &[new(&open(1, 90)), new(&open(2, 80)), new(&open(3, 70))]).await;
+    commit(world, &[new(&closed(4, 60)), new(&closed(5, 61)), new(&closed(6, 59))]).await;
+    assert_eq!(table.rerun(open(2, 80).key()).await, Ok(Some(made(open(2, 80)))));
+    assert_eq!(table.open_reruns(2).await, Ok(vec![made(open(3, 70)), made(open(2, 80))]));
+    let since = table.closed_reruns(at(60), 10).await;
+    assert_eq!(since, Ok(vec![made(closed(5, 61)), made(closed(4, 60))]));
+    assert_eq!(table.closed_reruns(at(0), 1).await, Ok(vec![made(closed(5, 61))]));
+    commit(world, &[over(0, &closed(3, 62))]).await;
+    assert_eq!(table.open_reruns(1).await, Ok(vec![made(open(2, 80))]));
+    let last = table.closed_reruns(at(62), 10).await.expect("read");
+    assert_eq!(last.into_iter().map(|one| one.run).collect::<Vec<_>>(), [3]);
 }
 
 pub(super) async fn many_instances_are_read_without_the_missing_ones<W: TableWorld>(world: &W) {

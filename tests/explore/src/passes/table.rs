@@ -181,6 +181,10 @@ impl Operations for Replayed<'_> {
     async fn open_reruns(&self, _: u32) -> Read<Vec<Stored<Rerun>>> {
         unreachable!("the sweep alone lists")
     }
+
+    async fn closed_reruns(&self, _: Time, _: u32) -> Read<Vec<Stored<Rerun>>> {
+        unreachable!("only the status lists them")
+    }
     async fn switches(&self) -> Read<Option<Stored<Switches>>> {
         Ok(None)
     }

@@ -68,10 +68,10 @@ fn an_overview_of_thousands_reads_no_record_to_count_it() {
     assert_eq!(overview["waiting_for_approval"]["count"], 400);
     // Of each pool: the counter, six groups, the late ends, the jobs that wait, and the first of them
     // in two ranges. Of the stack: those that no pool serves and those behind an approval, each
-    // counted, and the first of them; switches, refusals, the ledger, what was told as notices, how
-    // far costs are rolled up, the images, the prices, of which AWS may refuse some, and the runs with
-    // interrupted jobs.
-    let reads = 5 * (1 + 6 + 1 + 1 + 2) + 4 + 8;
+    // counted, and the first of them; switches, refusals, the ledger, the sent notices, how far costs
+    // are rolled up, the images, the prices, of which AWS may refuse some, and the runs with
+    // interrupted jobs: those that wait, and what became of the last.
+    let reads = 5 * (1 + 6 + 1 + 1 + 2) + 4 + 9;
     // The first five of two ranges, and the first hundred twice, for their reasons.
     let rows = 2 * 5 + 2 * 100;
     assert_eq!(calls, Calls { reads, rows, ..Calls::default() });

@@ -51,7 +51,7 @@ pub struct StackFacts<'a> {
     pub cooldowns: &'a [Cooldown],
     /// Places where EC2 has reclaimed Spot capacity lately.
     pub reclaimed: &'a [ReclaimedPlace],
-    /// Workflow runs with interrupted jobs that wait.
+    /// Workflow runs with interrupted jobs: those that wait, then what became of the latest.
     pub reruns: &'a [Rerun],
     /// The orphan ledger.
     pub orphans: &'a [OrphanStatus],

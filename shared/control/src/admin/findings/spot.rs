@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use muster_api::answers::{Finding, Location, Severity};
 use muster_domain::app::AppCheck;
 use muster_domain::launch::record::reclaimed::ReclaimedPlace;
-use muster_domain::rerun::Rerun;
+use muster_domain::rerun::{Rerun, RerunOutcome};
+use muster_domain::time::Time;
 
 use super::StackFacts;
 
 /// Maximum number of places that a sentence lists.
 const PLACES: usize = 3;
+/// Maximum number of workflow runs that a sentence lists.
+const OUTCOMES: usize = 3;
 
 /// Returns the places that launches avoid, as one finding.
 pub(super) fn of_reclaimed(facts: &StackFacts<'_>) -> Option<Finding> {
@@ -43,7 +46,7 @@ pub(super) fn of_reruns(facts: &StackFacts<'_>) -> Vec<Finding> {
     // The check of the App reports the same problem, with the pools that it concerns.
     let is_known = facts.app.is_some_and(|app| app.checks.contains(&AppCheck::Reruns));
     let mut all = Vec::new();
-    for one in facts.reruns {
+    for one in facts.reruns.iter().filter(|one| one.outcome().is_none()) {
         if let Some(since) = one.too_often_since() {
             let run = format!("{}/runs/{}", one.repository, one.run);
             let message = format!(
@@ -86,7 +89,41 @@ pub(super) fn of_reruns(facts: &StackFacts<'_>) -> Vec<Finding> {
         let finding = Finding::new("rerun-waiting", Severity::Note, Location::Stack, &message);
         all.push(finding.since(since).fix("nothing to do: Muster re-runs the jobs when it can"));
     }
+    all.extend(of_outcomes(facts.reruns));
     all
+}
+
+/// Returns what became of interrupted jobs in the last day, as one finding. A run whose job had ended
+/// before its machine was not interrupted.
+fn of_outcomes(reruns: &[Rerun]) -> Option<Finding> {
+    let closed = reruns.iter().filter_map(|one| Some((one, one.outcome()?)));
+    let closed: Vec<_> =
+        closed.filter(|(_, (_, outcome))| **outcome != RerunOutcome::InTime).collect();
+    let since = closed.iter().map(|(_, (at, _))| *at).min()?;
+    let is_again = |outcome: &RerunOutcome| matches!(outcome, RerunOutcome::Rerun { .. });
+    let (again, left): (Vec<_>, Vec<_>) =
+        closed.into_iter().partition(|(_, (_, outcome))| is_again(outcome));
+    let mut parts = Vec::new();
+    if !again.is_empty() {
+        parts.push(format!("re-ran interrupted jobs of {}", counted(again.len())));
+    }
+    if !left.is_empty() {
+        let why = |(one, (_, outcome)): &(&Rerun, (Time, &RerunOutcome))| {
+            let why = outcome.why_not();
+            let why = why.split(';').next().unwrap_or_default();
+            format!("{}/runs/{}: {why}", one.repository, one.run)
+        };
+        let mut listed: Vec<String> = left.iter().take(OUTCOMES).map(why).collect();
+        if left.len() > OUTCOMES {
+            listed.push(format!("and {} more", left.len() - OUTCOMES));
+        }
+        let listed = listed.join("; ");
+        let runs = counted(left.len());
+        parts.push(format!("left interrupted jobs of {runs} as they were ({listed})"));
+    }
+    let message = format!("in the last day, Muster {}", parts.join(" and "));
+    let finding = Finding::new("rerun-outcomes", Severity::Note, Location::Stack, &message);
+    Some(finding.since(since).fix("nothing to do: muster explain with a job's URL says more"))
 }
 
 fn counted(runs: usize) -> String {

@@ -17,7 +17,7 @@ use muster_domain::launch::record::registrations::FailingRegistrations;
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 use muster_domain::pool::limits::Scope;
 use muster_domain::provider::ErrorDetail;
-use muster_domain::rerun::{Rerun, RerunState, RerunWait, RerunWatch};
+use muster_domain::rerun::{Rerun, RerunOutcome, RerunState, RerunWait, RerunWatch};
 use muster_domain::switches::SwitchedOff;
 use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::{PriceSource, RefusedPrices};
@@ -162,6 +162,8 @@ fn off() -> SwitchedOff {
 
 /// Each of them, one after the other.
 fn everything() -> Vec<(&'static str, Known)> {
+    use RerunOutcome::{ByOthers, Cancelled, InTime, Mixed, Off, Superseded, TooOld};
+    let again = RerunOutcome::Rerun { attempt: 2, jobs: 1 };
     let others = [
         ("switches", switches()),
         ("GitHub", github()),
@@ -176,6 +178,10 @@ fn everything() -> Vec<(&'static str, Known)> {
         ("what EC2 refuses", refusals()),
         ("places where Spot was interrupted", reclaimed()),
         ("interrupted jobs", reruns()),
+        ("jobs that were re-run", outcomes(&[again.clone(), again.clone(), InTime])),
+        ("jobs that were not", outcomes(&[Superseded, Mixed, Cancelled, Off, TooOld])),
+        ("some of both", outcomes(&[again, ByOthers { attempt: 3 }])),
+        ("a job that ended in time", outcomes(&[InTime])),
         ("orphans", orphans()),
         ("notices that nobody takes", notices()),
         ("prices that AWS refuses", refused_prices()),
@@ -382,6 +388,16 @@ fn reruns() -> Known {
     Known { reruns, ..Known::default() }
 }
 
+/// What became of interrupted jobs in the last day.
+fn outcomes(outcomes: &[RerunOutcome]) -> Known {
+    let open = reruns().reruns.remove(0);
+    let closed = outcomes.iter().zip(6..).map(|(outcome, run)| {
+        let state = RerunState::Done { at: NOW - Seconds(7_200), outcome: outcome.clone() };
+        Rerun { run, state, ..open.clone() }
+    });
+    Known { reruns: closed.collect(), ..Known::default() }
+}
+
 fn orphans() -> Known {
     let orphans = vec![orphan(3, true, 0), orphan(2, true, 4), orphan(7, false, 0)];
     Known { orphans, ..Known::default() }
@@ -529,6 +545,13 @@ interrupted jobs
 warning rerun-too-often:acme/app/runs/2: EC2 interrupted jobs of acme/app/runs/2 three times; Muster does not re-run them again. → re-run them on the run's page at GitHub, or set market: on-demand in pool gpu
 warning rerun-denied:acme: GitHub does not allow Muster to re-run interrupted jobs of acme (2 workflow runs): the App needs the permission actions: write. → muster github, which says where to accept it
 note rerun-waiting: Interrupted jobs of 2 workflow runs wait to be re-run; muster explain says for what. → nothing to do: Muster re-runs the jobs when it can
+jobs that were re-run
+note rerun-outcomes: In the last day, Muster re-ran interrupted jobs of 2 workflow runs. → nothing to do: muster explain with a job's URL says more
+jobs that were not
+note rerun-outcomes: In the last day, Muster left interrupted jobs of 5 workflow runs as they were (acme/app/runs/6: a newer run replaced this run; acme/app/runs/7: other jobs of the run failed by themselves, and GitHub cannot re-run only the interrupted ones; acme/app/runs/8: the run was cancelled; and 2 more). → nothing to do: muster explain with a job's URL says more
+some of both
+note rerun-outcomes: In the last day, Muster re-ran interrupted jobs of 1 workflow run and left interrupted jobs of 1 workflow run as they were (acme/app/runs/7: attempt 3 was started by others). → nothing to do: muster explain with a job's URL says more
+a job that ended in time
 orphans
 error orphans: 2 machines are running but belong to no instance (the first since 08:00:02); 4 attempts to terminate i-00000000000000002: TerminateInstances: Denied: some. → muster alarms orphans
 warning strays: Machine i-00000000000000007 has this stack's tag, but Muster did not launch it and will not terminate it. → remove the tag muster:stack, or terminate: aws ec2 terminate-instances --instance-ids i-00000000000000007

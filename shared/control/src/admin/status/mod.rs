@@ -5,7 +5,7 @@ mod pools;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use futures_util::future::{try_join_all, try_join4, try_join5};
+use futures_util::future::{try_join, try_join_all, try_join4, try_join5};
 use muster_api::AdminError;
 use muster_api::answers::{
     AgentsStatus, Answer, AppStatus, EntityStatus, Finding, ImageAgent, LimitStatus, Location,
@@ -22,7 +22,7 @@ use muster_domain::pool::Pool;
 use muster_domain::pool::limits::{Headroom, Scope};
 use muster_domain::rerun::Rerun;
 use muster_domain::stored::Stored;
-use muster_domain::time::Time;
+use muster_domain::time::{Seconds, Time};
 use muster_domain::usage::Prices;
 
 use self::pools::Around;
@@ -45,6 +45,8 @@ const REASONS_SHOWN: usize = 10;
 const SWITCHINGS_SHOWN: u32 = 10;
 /// Maximum number of workflow runs with interrupted jobs that are read.
 const RERUNS_READ: u32 = 100;
+/// How long the end of such a record is reported.
+const RERUNS_SINCE: Seconds = Seconds(24 * 3600);
 /// How many findings `overview` shows.
 const FINDINGS_SHOWN: usize = 20;
 
@@ -60,7 +62,7 @@ struct StackSnapshot {
     costs_due: Option<Time>,
     prices: Option<Prices>,
     images: Option<Images>,
-    /// Workflow runs with interrupted jobs that wait.
+    /// Workflow runs with interrupted jobs: those that wait, then what became of the latest.
     reruns: Vec<Rerun>,
     /// Records that cannot be parsed. Their contents are left out.
     damages: Vec<ReadError>,
@@ -209,7 +211,10 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
                 late_since(table, now),
                 noted(&damages, table.prices()),
                 noted(&damages, table.images()),
-                table.open_reruns(RERUNS_READ),
+                try_join(
+                    table.open_reruns(RERUNS_READ),
+                    table.closed_reruns(now - RERUNS_SINCE, RERUNS_READ),
+                ),
             ),
         )
         .await?;
@@ -243,6 +248,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
             findings: Vec::new(),
         };
         let orphans = orphans.into_iter().map(Stored::into_record).map(OrphanStatus::from);
+        let (open, closed) = reruns;
         let (notices, prices) = (notices.map(Stored::into_record), prices.map(Stored::into_record));
         let images = images.map(Stored::into_record);
         let (orphans, damages) = (orphans.collect(), damages.into_inner());
@@ -255,7 +261,7 @@ impl<W: Wired<Table: Table>> StackReader<'_, W> {
             costs_due,
             prices,
             images,
-            reruns: reruns.into_iter().map(Stored::into_record).collect(),
+            reruns: open.into_iter().chain(closed).map(Stored::into_record).collect(),
             damages,
         })
     }

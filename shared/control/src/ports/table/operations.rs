@@ -26,6 +26,10 @@ pub trait Operations {
     /// Returns the open records of workflow runs with interrupted jobs, the earliest due first, at
     /// most `limit`.
     async fn open_reruns(&self, limit: u32) -> Result<Vec<Stored<Rerun>>, ReadError>;
+    /// Returns the records of workflow runs with interrupted jobs that were closed since a time, the
+    /// latest first, at most `limit`.
+    async fn closed_reruns(&self, since: Time, limit: u32)
+    -> Result<Vec<Stored<Rerun>>, ReadError>;
     /// Returns the switches, if they were ever used.
     async fn switches(&self) -> Result<Option<Stored<Switches>>, ReadError>;
     /// Returns the repositories to query GitHub about, if an event was ever unreadable.

@@ -1,5 +1,6 @@
 //! What operators and the sweep keep: orphans, switches, pools, the audit trail, cursors.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use muster_control::notices::Notices;
@@ -39,6 +40,22 @@ impl Operations for Door {
             open.sort_by_key(|one| one.turn());
             open.truncate(limit as usize);
             open
+        });
+        self.readable(listed.await, |one: &Rerun| format!("rerun#{}", one.key()))
+    }
+
+    async fn closed_reruns(
+        &self,
+        since: Time,
+        limit: u32,
+    ) -> Result<Vec<Stored<Rerun>>, ReadError> {
+        let listed = self.list(|tables| {
+            let at = |one: &Stored<Rerun>| one.outcome().map(|(at, _)| at);
+            let closed = tables.reruns.values().filter(|one| at(one).is_some_and(|at| at >= since));
+            let mut closed: Vec<_> = closed.cloned().collect();
+            closed.sort_by_key(|one| Reverse((at(one), one.run)));
+            closed.truncate(limit as usize);
+            closed
         });
         self.readable(listed.await, |one: &Rerun| format!("rerun#{}", one.key()))
     }
