@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use muster_control::ports::Write;
 use muster_domain::ec2::{CooldownScope, Market};
-use muster_domain::ids::{AppName, RunKey, instance_of_runner};
+use muster_domain::ids::{RunKey, instance_of_runner};
 use muster_domain::launch::Launch;
 use muster_domain::launch::record::cooldown::Cooldown;
 use muster_domain::pool::MarketPolicy;
@@ -156,7 +156,7 @@ impl World {
                 let is_later = of.run_id == run && of.run_attempt > truth.run_attempt;
                 is_later && other.name == job.name && !is_copy
             });
-            let record = self.tables.reruns.get(&RunKey { app: AppName::MAIN, run });
+            let record = self.tables.reruns.get(&RunKey { app: job.key.app, run });
             let is_too_often = record.is_some_and(|record| record.too_often_since().is_some());
             let why = match record.map(|record| &record.state) {
                 _ if is_again || is_too_often => None,

@@ -194,10 +194,21 @@ pub struct Script {
     pub removes_nothing: bool,
     /// It goes on calling a dead runner busy.
     pub never_gives_up: bool,
-    /// The App has no permission to re-run jobs.
-    pub forbids_reruns: bool,
+    /// What keeps GitHub from re-running jobs.
+    pub rerun_trouble: Option<RerunTrouble>,
+    /// A run that began more than a month ago.
+    pub old_run: Option<u64>,
     /// A new App has an owner that is neither an organization nor a person, as an enterprise.
     pub hides_app_owner: bool,
+}
+
+/// What keeps GitHub from re-running jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RerunTrouble {
+    /// The App has no permission.
+    Forbidden,
+    /// The call has no effect and gets no answer.
+    Ignored,
 }
 
 /// All of GitHub.

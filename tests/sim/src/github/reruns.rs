@@ -8,8 +8,8 @@ use muster_domain::provider::{ErrorDetail, ProviderError};
 use muster_domain::rerun::{AttemptJob, NewerRun, RerunAnswer, RerunCall, RunOf};
 use muster_domain::time::Time;
 
-use super::{Job, id_of, key_of, number_of};
-use crate::agenda::{Event, MINUTE};
+use super::{Job, RerunTrouble, id_of, key_of, number_of};
+use crate::agenda::{Event, HOUR, MINUTE};
 use crate::door::Door;
 use crate::fault::Fault;
 use crate::naive::PeerPolicy;
@@ -46,7 +46,10 @@ impl World {
             conclusion: view.conclusion,
             attempt,
             is_by_app: truth.is_by_app(run, attempt),
-            created_at: created.iter().map(|job| time(job.queued_at)).min(),
+            created_at: match self.github.script.old_run {
+                Some(old) if old == run => Some(time(self.now - 31 * 24 * HOUR)),
+                _ => created.iter().map(|job| time(job.queued_at)).min(),
+            },
             origin: truth.run_facts(run).map(|facts| RunOrigin {
                 workflow: facts.workflow,
                 event: facts.event.clone(),
@@ -98,8 +101,10 @@ impl World {
             Err(ProviderError::Unauthorized(_)) => return RerunAnswer::NotAllowed,
             Err(ProviderError::Unavailable(_)) => return RerunAnswer::Unanswered,
         }
-        if self.github.script.forbids_reruns {
-            return RerunAnswer::NotAllowed;
+        match self.github.script.rerun_trouble {
+            Some(RerunTrouble::Forbidden) => return RerunAnswer::NotAllowed,
+            Some(RerunTrouble::Ignored) => return RerunAnswer::Unanswered,
+            None => {}
         }
         let call = match self.naive {
             Some(PeerPolicy::AllFailedAreRerun) => RerunCall::Failed,

@@ -9,7 +9,7 @@ use super::command::{duration, index, number};
 use crate::agenda::{Event, Millis};
 use crate::ec2::Scripted;
 use crate::fault::Fault;
-use crate::github::{AppTrouble, Status};
+use crate::github::{AppTrouble, RerunTrouble, Status};
 use crate::world::{Window, World};
 
 fn app_name(text: &str) -> Result<AppName, String> {
@@ -45,8 +45,9 @@ impl Scenario {
                 ["refuses", owner] => {
                     script.refuses.insert((*owner).to_owned());
                 }
-                ["forbids", "re-runs"] => script.forbids_reruns = true,
-                ["allows", "re-runs"] => script.forbids_reruns = false,
+                ["forbids", "re-runs"] => script.rerun_trouble = Some(RerunTrouble::Forbidden),
+                ["ignores", "re-runs"] => script.rerun_trouble = Some(RerunTrouble::Ignored),
+                ["allows", "re-runs"] => script.rerun_trouble = None,
                 ["accepts", owner] if *owner != "all" => {
                     script.refuses.remove(*owner);
                 }
@@ -99,6 +100,11 @@ impl Scenario {
                 }
                 ["deletes", "the", "run", "of", "job", job] => {
                     return end_run(world, index(job)?, true);
+                }
+                ["says", "the", "run", "of", "job", job, "is", "a", "month", "old"] => {
+                    let truth = world.github.truth_of(index(job)?);
+                    let run = truth.ok_or("nobody has queued it")?.run_id;
+                    world.github.script.old_run = Some(run);
                 }
                 ["says", "job", job, "is", status] => return says(world, index(job)?, status),
                 _ => return Err("GitHub does no such thing".to_owned()),

@@ -74,6 +74,8 @@ impl Scenario {
                     Some(("boot", value)) => file["limits"]["boot_deadline"] = value.into(),
                     Some(("repositories", value)) => file["repositories"] = json!([value]),
                     Some(("of", value)) => file["entity"] = value.into(),
+                    Some(("market", value)) => file["market"] = value.into(),
+                    Some(("rerun", "off")) => file["rerun_on_interruption"] = false.into(),
                     Some(("types", value)) => {
                         file["instances"]["types"] = value.split(',').collect::<Vec<_>>().into();
                     }
