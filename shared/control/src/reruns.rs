@@ -39,6 +39,11 @@ use crate::writes::PassError;
 /// [`RerunCall::Failed`]: muster_domain::rerun::RerunCall::Failed
 const FRESH: Seconds = Seconds(5);
 
+/// Maximum number of runs of one account that a pass queries GitHub about. A run that goes on costs one
+/// call each, so 20 a minute use at most a quarter of an installation's 5,000 calls an hour.
+/// Source: docs.github.com/en/rest, "Rate limits for the REST API"
+const RUNS_OF_ACCOUNT: usize = 20;
+
 /// The results of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RerunReport {
@@ -81,12 +86,18 @@ impl<W: Wired<Table: Table, Github: WorkflowRuns>> Reruns<'_, W> {
             return;
         }
         let mut limited = limited(troubles, (self.clock)());
+        let mut looks: BTreeMap<String, usize> = BTreeMap::new();
         for one in due {
             let entity = one.repository.parse::<Entity>().ok();
             let account = entity.as_ref().map(account).unwrap_or_default();
             if (self.clock)() >= self.until || limited.contains(&account) {
                 continue;
             }
+            let looks = looks.entry(account.clone()).or_default();
+            if *looks == RUNS_OF_ACCOUNT {
+                continue;
+            }
+            *looks += 1;
             match self.look_at(one.key()).await {
                 Ok(None) => {}
                 Ok(Some(until)) => {

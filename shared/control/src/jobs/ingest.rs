@@ -151,7 +151,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
     pub(super) fn new_jobs(&self, events: &[JobEvent], now: Time) -> Vec<(usize, Job)> {
         let mut seen = BTreeSet::new();
         let new = |(number, event): (usize, &JobEvent)| {
-            // A later attempt may be Muster's, which a record says.
+            // A later attempt may be Muster's; the record of the run shows it.
             let is_first =
                 event.status == JobStatus::Queued && event.attempt == 1 && seen.insert(event.key);
             let job = is_first.then(|| self.folded(None, event, now))?;
@@ -312,7 +312,7 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         let before = before?;
         let mut next = self.folded(before.as_deref(), event, now);
         if next.last_event.by_person {
-            // Somebody re-ran it while Muster's own call was on its way, or before.
+            // The user re-ran it before Muster's own call arrived.
             next.rerun = false;
         } else if before.is_none() && event.attempt > 1 && !next.is_copy() {
             let rerun = writes::readable(table.rerun(event.run_key()).await)?;

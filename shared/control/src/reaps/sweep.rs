@@ -59,8 +59,9 @@ const MAX_GATED: u32 = 100;
 const POOLS_AT_ONCE: usize = 8;
 /// Number of stray machines recorded concurrently. Each write has its own connection.
 const STRAYS_AT_ONCE: usize = 10;
-/// Maximum number of workflow runs with interrupted jobs to look at after one sweep.
-const MAX_RERUNS: u32 = 20;
+/// Maximum number of workflow runs with interrupted jobs that a sweep reads. It exceeds what one
+/// account may have checked ([`crate::reruns`]), so that its runs do not delay those of others.
+const MAX_RERUNS: u32 = 1_000;
 /// Cursor of the last comparison of EC2 with the tables.
 const RECONCILED: &str = "reconciled";
 /// Maximum orphans that one comparison may terminate, or a fifth of the machines it saw if that is

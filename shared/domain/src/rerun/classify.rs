@@ -56,9 +56,9 @@ impl AttemptJob {
 #[serde(rename_all = "snake_case")]
 pub enum RerunCall {
     /// Re-runs one job and its dependents. GitHub refuses a job of an earlier attempt, so the call has
-    /// no effect if somebody else was faster.
+    /// no effect if a different re-run came first.
     Job(u64),
-    /// Re-runs all jobs that did not succeed, whatever the attempt.
+    /// Re-runs all jobs that did not succeed, of any attempt.
     Failed,
 }
 

@@ -46,7 +46,7 @@ pub struct NewerRun {
     pub is_over: bool,
 }
 
-/// What a pass has found out about a run. Nothing is known at its beginning.
+/// What a pass knows about a run; empty at its start.
 #[derive(Clone, Debug, Default)]
 pub struct RerunView {
     /// The run; inner `None` if GitHub does not show it.

@@ -155,7 +155,7 @@ pub enum RerunWait {
     /// A newer run of the same workflow and branch has not ended; a re-run could cancel it through
     /// their concurrency group (paradedb #5305).
     NewerRun,
-    /// Muster re-ran it as often as it does. Somebody may re-run it, or a newer run may replace it.
+    /// Muster re-ran it as often as it does. A person may re-run it, or a newer run may replace it.
     TooOften,
 }
 
@@ -183,7 +183,7 @@ pub enum RerunOutcome {
         /// Number of jobs that the call was for.
         jobs: u32,
     },
-    /// Somebody else re-ran it, as this attempt.
+    /// A person or a different App re-ran it, as this attempt.
     ByOthers {
         /// The new attempt.
         attempt: u32,
@@ -194,7 +194,7 @@ pub enum RerunOutcome {
     TooOld,
     /// No job was interrupted: it ended in time, or GitHub shows no job of that runner.
     InTime,
-    /// Somebody cancelled the run.
+    /// A person cancelled the run.
     Cancelled,
     /// Other jobs failed by themselves, and no call re-runs only some of several jobs.
     Mixed,
@@ -238,7 +238,7 @@ pub enum RerunState {
         /// How often it was sent.
         tries: u32,
     },
-    /// Nothing is left to do, unless a job of a later attempt is interrupted.
+    /// Closed, unless a job of a later attempt is interrupted.
     Done {
         /// Since when.
         at: Time,
@@ -376,7 +376,7 @@ impl Rerun {
         }
     }
 
-    /// Returns since when it waits for somebody to re-run what Muster does not re-run again.
+    /// Returns since when it waits for a person to re-run what Muster does not re-run again.
     #[must_use]
     pub fn too_often_since(&self) -> Option<Time> {
         match &self.state {

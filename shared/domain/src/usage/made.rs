@@ -242,7 +242,7 @@ pub fn lacks_notice(instance: &Instance) -> bool {
 }
 
 /// Returns what ended it early. For an interruption, only EC2's word counts: a job can make its
-/// machine report anything. An interruption after the end of its job ended nothing early.
+/// machine report anything. An interruption after the end of its job does not count.
 fn cause(instance: &Instance, job: Option<&Job>) -> Option<EarlyEndCause> {
     let reason = instance.mark().map(|mark| &mark.reason);
     let ended = instance.ended_by();

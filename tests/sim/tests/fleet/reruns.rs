@@ -10,6 +10,7 @@ use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
 use muster_domain::rerun::{Interruption, Rerun, RunOf};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
+use muster_sim::executor::Pause;
 
 use crate::bench::{Bench, waiting};
 
@@ -63,6 +64,23 @@ fn a_rate_limit_ends_the_looks_at_runs_of_its_account_alone() {
     assert!(known.troubles.iter().any(is_limit));
     let late = [due(&bench, 4, "acme/web")];
     assert_eq!(run(&bench, &late, &known.troubles, until), (0, 0), "it is still limited");
+}
+
+/// EC2 takes a hundred machines of one account at once.
+#[test]
+fn runs_of_one_account_do_not_delay_those_of_others() {
+    let bench = Bench::new();
+    let mut runs: Vec<_> = (1..=100).map(|run| due(&bench, run, "acme/web")).collect();
+    bench.drive(Pause::new(&bench.door.sim, 1_000));
+    runs.push(due(&bench, 101, "other/web"));
+    let found = bench.drive(bench.sweep()).reruns;
+    assert_eq!(found.len(), runs.len());
+    let until = bench.door.now() + Seconds(3_600);
+    assert_eq!(run(&bench, &found, &[], until), (21, 21), "20 of acme, and the other");
+    // The next pass has the others, and not those that it has looked at.
+    bench.drive(Pause::new(&bench.door.sim, 5_000));
+    let found = bench.drive(bench.sweep()).reruns;
+    assert_eq!(found.len(), 80);
 }
 
 /// A sweep's list may be older than the record, and its time may be up.

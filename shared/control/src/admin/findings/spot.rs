@@ -36,7 +36,7 @@ pub(super) fn of_reclaimed(facts: &StackFacts<'_>) -> Option<Finding> {
     let since = facts.reclaimed.iter().map(|one| one.at).min()?;
     let message = format!("launches avoid Spot machines of type {listed}");
     let finding = Finding::new("spot-avoided", Severity::Note, Location::Stack, &message);
-    let fix = "nothing to do: launches use the pool's other types and subnets, if it has any";
+    let fix = "no action needed: launches use the pool's other types and subnets, if it has any";
     Some(finding.since(since).fix(fix))
 }
 
@@ -79,15 +79,15 @@ pub(super) fn of_reruns(facts: &StackFacts<'_>) -> Vec<Finding> {
         let (key, since) =
             (format!("rerun-denied:{owner}"), runs.iter().filter_map(|one| one.denied_since).min());
         let finding = Finding::new(key, Severity::Warning, Location::Stack, &message);
-        finding.since(since).fix("muster github, which says where to accept it")
+        finding.since(since).fix("muster github, which prints where to accept it")
     }));
     if let Some(since) = waiting.iter().map(|one| one.opened_at).min() {
         let message = format!(
-            "interrupted jobs of {} wait to be re-run; muster explain says for what",
+            "interrupted jobs of {} wait to be re-run; muster explain prints for what",
             counted(waiting.len())
         );
         let finding = Finding::new("rerun-waiting", Severity::Note, Location::Stack, &message);
-        all.push(finding.since(since).fix("nothing to do: Muster re-runs the jobs when it can"));
+        all.push(finding.since(since).fix("no action needed: Muster re-runs the jobs when it can"));
     }
     all.extend(of_outcomes(facts.reruns));
     all
@@ -123,7 +123,7 @@ fn of_outcomes(reruns: &[Rerun]) -> Option<Finding> {
     }
     let message = format!("in the last day, Muster {}", parts.join(" and "));
     let finding = Finding::new("rerun-outcomes", Severity::Note, Location::Stack, &message);
-    Some(finding.since(since).fix("nothing to do: muster explain with a job's URL says more"))
+    Some(finding.since(since).fix("for details: muster explain with the job's URL"))
 }
 
 fn counted(runs: usize) -> String {

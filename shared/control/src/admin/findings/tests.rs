@@ -540,17 +540,17 @@ error ec2-refuses-pool:gpu: EC2 refuses launches in pool gpu: InvalidAMI: not no
 warning ec2-places:NoCapacity: No spot capacity for a in subnet-a, b in subnet-a: NoCapacity: not now; next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
 warning ec2-places:Unsupported: No spot capacity for c in subnet-a: Unsupported: not now; 2 times, next try 08:01:10. → wait, or give the pool more types or subnets: muster pools edit
 places where Spot was interrupted
-note spot-avoided: Launches avoid Spot machines of type a in subnet-a until 08:09:10 (interrupted once), b in us-east-1a until 08:09:10 (interrupted twice), c in us-east-1a until 08:09:10 (interrupted 3 times) and 1 more. → nothing to do: launches use the pool's other types and subnets, if it has any
+note spot-avoided: Launches avoid Spot machines of type a in subnet-a until 08:09:10 (interrupted once), b in us-east-1a until 08:09:10 (interrupted twice), c in us-east-1a until 08:09:10 (interrupted 3 times) and 1 more. → no action needed: launches use the pool's other types and subnets, if it has any
 interrupted jobs
 warning rerun-too-often:acme/app/runs/2: EC2 interrupted jobs of acme/app/runs/2 three times; Muster does not re-run them again. → re-run them on the run's page at GitHub, or set market: on-demand in pool gpu
-warning rerun-denied:acme: GitHub does not allow Muster to re-run interrupted jobs of acme (2 workflow runs): the App needs the permission actions: write. → muster github, which says where to accept it
-note rerun-waiting: Interrupted jobs of 2 workflow runs wait to be re-run; muster explain says for what. → nothing to do: Muster re-runs the jobs when it can
+warning rerun-denied:acme: GitHub does not allow Muster to re-run interrupted jobs of acme (2 workflow runs): the App needs the permission actions: write. → muster github, which prints where to accept it
+note rerun-waiting: Interrupted jobs of 2 workflow runs wait to be re-run; muster explain prints for what. → no action needed: Muster re-runs the jobs when it can
 jobs that were re-run
-note rerun-outcomes: In the last day, Muster re-ran interrupted jobs of 2 workflow runs. → nothing to do: muster explain with a job's URL says more
+note rerun-outcomes: In the last day, Muster re-ran interrupted jobs of 2 workflow runs. → for details: muster explain with the job's URL
 jobs that were not
-note rerun-outcomes: In the last day, Muster left interrupted jobs of 5 workflow runs as they were (acme/app/runs/6: a newer run replaced this run; acme/app/runs/7: other jobs of the run failed by themselves, and GitHub cannot re-run only the interrupted ones; acme/app/runs/8: the run was cancelled; and 2 more). → nothing to do: muster explain with a job's URL says more
+note rerun-outcomes: In the last day, Muster left interrupted jobs of 5 workflow runs as they were (acme/app/runs/6: a newer run replaced this run; acme/app/runs/7: other jobs of the run failed by themselves, and GitHub cannot re-run only the interrupted ones; acme/app/runs/8: the run was cancelled; and 2 more). → for details: muster explain with the job's URL
 some of both
-note rerun-outcomes: In the last day, Muster re-ran interrupted jobs of 1 workflow run and left interrupted jobs of 1 workflow run as they were (acme/app/runs/7: attempt 3 was started by others). → nothing to do: muster explain with a job's URL says more
+note rerun-outcomes: In the last day, Muster re-ran interrupted jobs of 1 workflow run and left interrupted jobs of 1 workflow run as they were (acme/app/runs/7: attempt 3 was started by others). → for details: muster explain with the job's URL
 a job that ended in time
 orphans
 error orphans: 2 machines are running but belong to no instance (the first since 08:00:02); 4 attempts to terminate i-00000000000000002: TerminateInstances: Denied: some. → muster alarms orphans
