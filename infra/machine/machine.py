@@ -275,6 +275,8 @@ class Hook(socketserver.StreamRequestHandler):
                 asks = {**event, "event": "job-started"}
                 server.verdict = server.shut or self.may_start(asks) or self.await_packages() or server.shut
             no = event["event"] == "job-started" and server.verdict
+        if no and no == server.shut:
+            STOPPED["stopped_for"] = "interruption"
         self.tell(**({"say": "::error::" + no, "go": False} if no else {"go": True}))
         if no:
             time.sleep(1)  # until the worker has read the message
@@ -459,7 +461,7 @@ def stop_in_time(hooks):
         return
     begun, last = time.monotonic(), at - datetime.timedelta(seconds=STOP_BEFORE)
     say(f"muster: EC2 ends this Spot machine at {at:%H:%M:%S} UTC")
-    hooks.shut = "EC2 takes this machine back, so this job was not started. Please re-run it."
+    hooks.shut = f"EC2 takes this machine back, so this job was not started. {RERUN}"
     told = {"event": "interrupted", "runner_name": hooks.runner}
     threading.Thread(target=report, args=(told, 2), daemon=True).start()
     if not hooks.reached:

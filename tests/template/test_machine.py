@@ -355,6 +355,8 @@ class Hooks(Case):
             with unittest.mock.patch.object(self.machine, "ask", accepts):
                 self.assertEqual(self.hook("job-started"), (-signal.SIGINT, "::error::EC2 takes it.\n"), when)
             self.assertEqual(accepts.call_count, 0 if when == "before" else 1)
+            # Or Muster would take the job's end for its own, and not re-run it.
+            self.assertEqual(self.machine.STOPPED.pop("stopped_for", None), "interruption", when)
 
     def test_the_last_hook_of_a_job_is_known_while_it_is_reported(self):
         self.assertEqual(self.server.reached, "")

@@ -167,7 +167,10 @@ pub fn read_workflow_job(
     // Other events are sent by whoever approved or cancelled the job, or by GitHub.
     let sender = payload.sender.filter(|_| status == JobStatus::Queued);
     let attempt = job.run_attempt.unwrap_or(1);
-    let by_person = attempt > 1 && sender.as_ref().is_some_and(|sender| sender.kind == "User");
+    // A job with a deployment may be queued again by the person who approves it.
+    let by_person = attempt > 1
+        && payload.deployment.is_none()
+        && sender.as_ref().is_some_and(|sender| sender.kind == "User");
     let sender = sender.filter(|_| actors == Actors::Yes);
     Ok(DeliveryAction::Job(Box::new(JobEvent {
         key: JobKey { app, repository: payload.repository.id, job: job.id },

@@ -207,6 +207,8 @@ fn a_person_is_the_sender_of_queued_in_a_later_attempt() {
         payload["workflow_job"]["run_attempt"] = json!(attempt);
         payload["sender"]["type"] = json!(sender);
         assert_eq!(event(&payload).by_person, expected, "{attempt} by {sender}");
+        payload["deployment"] = json!({ "id": 1 });
+        assert!(!event(&payload).by_person, "it may be the approver");
     }
 }
 

@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::join;
 use muster_domain::audit::{Audit, AuditKind};
 use muster_domain::causes::with_causes;
 use muster_domain::ids::{Entity, InstanceName, JobKey, PoolName, RunKey, instance_of_runner};
@@ -219,24 +218,35 @@ impl<W: Wired<Table: Table, Github: WorkflowRuns>> Reruns<'_, W> {
         let names: BTreeSet<InstanceName> =
             bad().filter_map(|job| instance_of_runner(job.runner.as_deref()?)).collect();
         let names: Vec<InstanceName> = names.into_iter().collect();
-        let keys: Vec<JobKey> = record
-            .repository_id
-            .map(|repository| {
-                bad().map(|job| JobKey { app: record.key().app, repository, job: job.id }).collect()
-            })
-            .unwrap_or_default();
-        let (instances, rows) = join(table.instances(&names), table.jobs(&keys)).await;
+        let instances = table.instances(&names).await?;
+        let ran: BTreeMap<InstanceName, JobKey> = instances
+            .iter()
+            .filter_map(|instance| Some((instance.name.clone(), instance.runner.ran?)))
+            .collect();
+        // A later attempt lists a job that it did not repeat with a new ID, and with its runner.
+        let keys_of = |job: &AttemptJob| {
+            let app = record.key().app;
+            let own = record.repository_id;
+            let own = own.map(|repository| JobKey { app, repository, job: job.id });
+            let name = job.runner.as_deref().and_then(instance_of_runner);
+            own.into_iter().chain(name.and_then(|name| ran.get(&name).copied()))
+        };
+        let keys: BTreeSet<JobKey> = bad().flat_map(keys_of).collect();
+        let keys: Vec<JobKey> = keys.into_iter().collect();
+        let rows = table.jobs(&keys).await?;
+        let deploying = rows.iter().filter(|job| job.last_event.deploys).map(|job| job.key());
+        let deploying: BTreeSet<JobKey> = deploying.collect();
+        let deploys = |job: &&AttemptJob| keys_of(job).any(|key| deploying.contains(&key));
+        seen.deploys = bad().filter(deploys).map(|job| job.id).collect();
         // EC2's notice may still be on its way, if the machine reports one.
         let is_unsettled = |instance: &Stored<Instance>| {
             let is_lost = record.lost.iter().any(|one| one.instance == instance.name);
             instance.state().is_live() || !is_lost && usage::lacks_notice(instance)
         };
-        let (live, ended): (Vec<_>, Vec<_>) = instances?.into_iter().partition(is_unsettled);
+        let (live, ended): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_unsettled);
         seen.live = live.iter().map(|instance| instance.name.clone()).collect();
         seen.interruptions =
             ended.iter().filter_map(|instance| Interruption::of(instance, None)).collect();
-        let deploys = rows?.into_iter().filter(|job| job.last_event.deploys);
-        seen.deploys = deploys.map(|job| job.key().job).collect();
         Ok(())
     }
 
@@ -266,16 +276,20 @@ impl<W: Wired<Table: Table, Github: WorkflowRuns>> Reruns<'_, W> {
     }
 }
 
-/// Returns the audit line of a step: an intent, or a run whose interrupted jobs stay as they are.
+/// Returns the audit line of a step: an intent, or a run whose interrupted jobs stay as they are. While
+/// GitHub denies the call, which is repeated every hour, only a call that it accepts has one.
 fn audit(before: &Rerun, next: &Rerun, now: Time) -> Option<Audit> {
     let is_too_often = next.too_often_since().is_some() && before.too_often_since().is_none();
     let kind = match &next.state {
         RerunState::Open(_) if is_too_often => AuditKind::JobsNotRerun,
-        RerunState::Intended { .. } if matches!(before.state, RerunState::Open(_)) => {
+        RerunState::Intended { .. }
+            if matches!(before.state, RerunState::Open(_)) && before.denied_since.is_none() =>
+        {
             AuditKind::JobsRerun
         }
         RerunState::Open(_) | RerunState::Intended { .. } => return None,
         RerunState::Done { outcome, .. } => match outcome {
+            RerunOutcome::Rerun { .. } if before.denied_since.is_some() => AuditKind::JobsRerun,
             // It was recorded when the wait for a person began.
             RerunOutcome::Rerun { .. } | RerunOutcome::InTime | RerunOutcome::TooOften => {
                 return None;

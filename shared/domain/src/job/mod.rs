@@ -73,7 +73,8 @@ pub struct JobEvent {
     /// actors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Arc<str>>,
-    /// Whether a person caused it, in a `queued` event of a re-run. GitHub names an App otherwise.
+    /// Whether a person caused it, in a `queued` event of a re-run. GitHub names an App otherwise. Never
+    /// for a job with a deployment: GitHub may name the person who approved it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_person: bool,
     /// Whether the job belongs to a deployment environment.

@@ -18,6 +18,8 @@ const MAX_AGE: Seconds = Seconds(30 * 24 * 3600);
 const LOOKS: [u32; 5] = [60, 60, 120, 180, 300];
 /// How long GitHub must not show a run before it counts as deleted.
 const GONE_AFTER: Seconds = Seconds(5 * 60);
+/// How long GitHub may leave queries unanswered.
+const ANSWERED_AFTER: Seconds = Seconds(24 * 3600);
 /// Wait for a machine that has not ended, and for how long: EC2 reports ends within minutes.
 const SETTLE: Seconds = Seconds(30);
 const SETTLED_AFTER: Seconds = Seconds(15 * 60);
@@ -330,7 +332,9 @@ impl Rerun {
 
     fn wait(&self, wait: RerunWait, watch: &RerunWatch, now: Time) -> RerunStep {
         let watch = watch.next(wait, now);
-        RerunStep::Rest(Self { state: RerunState::Open(watch), ..self.clone() })
+        // GitHub has answered, so an earlier denial is over, or the next call meets it again.
+        let denied_since = None;
+        RerunStep::Rest(Self { state: RerunState::Open(watch), denied_since, ..self.clone() })
     }
 
     fn wait_or(
@@ -354,7 +358,8 @@ impl Rerun {
         withdrawn.ours.retain(|ours| *ours != attempt + 1);
         match answer {
             RerunAnswer::Accepted => {
-                self.done(RerunOutcome::Rerun { attempt: attempt + 1, jobs }, now)
+                let done = self.done(RerunOutcome::Rerun { attempt: attempt + 1, jobs }, now);
+                Self { denied_since: None, ..done }
             }
             RerunAnswer::Busy => self.intended(intent, now + BUSY),
             RerunAnswer::Unanswered => self.intended(intent, due),
@@ -379,7 +384,18 @@ impl Rerun {
     pub fn unlooked(&self, why: Unlooked, now: Time) -> Self {
         match why {
             Unlooked::RateLimited(until) => self.clone().due_at(until),
-            Unlooked::Unanswered => self.clone().due_at(now + Seconds(UNANSWERED)),
+            Unlooked::Unanswered => match &self.state {
+                RerunState::Open(watch) if watch.is_over(RerunWait::Answer, now) => {
+                    self.done(RerunOutcome::Unanswered, now)
+                }
+                RerunState::Open(watch) => {
+                    let state = RerunState::Open(watch.next(RerunWait::Answer, now));
+                    Self { state, ..self.clone() }
+                }
+                RerunState::Intended { .. } | RerunState::Done { .. } => {
+                    self.clone().due_at(now + Seconds(UNANSWERED))
+                }
+            },
             Unlooked::Denied => self.denied(now),
         }
     }
@@ -410,6 +426,7 @@ impl RerunWatch {
     fn is_over(&self, wait: RerunWait, now: Time) -> bool {
         let longest = match wait {
             RerunWait::Missing => GONE_AFTER,
+            RerunWait::Answer => ANSWERED_AFTER,
             RerunWait::Machine => SETTLED_AFTER,
             RerunWait::NewerRun => REPLACED_AFTER,
             RerunWait::TooOften => TOO_OFTEN_AFTER,
@@ -421,7 +438,9 @@ impl RerunWatch {
     fn next(&self, wait: RerunWait, now: Time) -> Self {
         let (looks, since) = if self.wait == wait { (self.looks, self.since) } else { (0, now) };
         let after = match wait {
-            RerunWait::Run => Seconds(LOOKS[(looks as usize).min(LOOKS.len() - 1)]),
+            RerunWait::Run | RerunWait::Answer => {
+                Seconds(LOOKS[(looks as usize).min(LOOKS.len() - 1)])
+            }
             RerunWait::Missing => GONE_AFTER,
             RerunWait::Machine => SETTLE,
             RerunWait::NewerRun => NEWER_RUN,

@@ -150,6 +150,8 @@ pub enum RerunWait {
     Run,
     /// GitHub does not show the run.
     Missing,
+    /// GitHub does not answer the queries, or lists more jobs than Muster reads.
+    Answer,
     /// A machine of a job that did not succeed has not ended: EC2 may have taken it too.
     Machine,
     /// A newer run of the same workflow and branch has not ended; a re-run could cancel it through
@@ -278,7 +280,8 @@ pub struct Rerun {
 }
 
 impl Rerun {
-    /// Returns the record with one more interruption. `None` if it has it already.
+    /// Returns the record with one more interruption, or with what a later event of GitHub adds to one.
+    /// `None` if nothing changes.
     #[must_use]
     pub fn with(
         before: Option<&Self>,
@@ -287,10 +290,13 @@ impl Rerun {
         one: Interruption,
         now: Time,
     ) -> Option<Self> {
+        let is_known = |known: &&Interruption| known.instance == one.instance;
         let mut next = match before {
-            Some(before) if before.lost.iter().any(|known| known.instance == one.instance) => {
-                return None;
+            Some(before) if before.lost.iter().any(|known| is_known(&known)) => {
+                return before.completed(run, &one);
             }
+            // All interruptions of a large run write this record.
+            Some(before) if before.lost.len() >= MAX_LOST && before.due().is_some() => return None,
             Some(before) => before.clone(),
             None => Self {
                 schema: SCHEMA,
@@ -320,11 +326,26 @@ impl Rerun {
         };
         if !is_settled {
             next.state = RerunState::Open(first_watch(now));
+            next.denied_since = None;
         }
         if next.lost.len() < MAX_LOST {
             next.lost.push(one);
         }
         Some(next)
+    }
+
+    /// Returns the record with what GitHub's event adds to a known interruption. `None` if nothing
+    /// changes.
+    fn completed(&self, run: &RunOf, one: &Interruption) -> Option<Self> {
+        let mut next = self.clone();
+        next.repository_id = self.repository_id.or(run.repository_id);
+        next.installation = run.installation.or(self.installation);
+        for known in next.lost.iter_mut().filter(|known| known.instance == one.instance) {
+            known.runner = known.runner.or(one.runner);
+            known.attempt = known.attempt.or(one.attempt);
+            known.actor = known.actor.take().or_else(|| one.actor.clone());
+        }
+        (next != *self).then_some(next)
     }
 
     /// Returns its key.

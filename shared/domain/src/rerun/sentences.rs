@@ -43,6 +43,7 @@ impl Rerun {
             RerunState::Open(watch) => {
                 let waits = match watch.wait {
                     RerunWait::Run => "the workflow run has ended",
+                    RerunWait::Answer => "GitHub answers Muster's queries about the run",
                     RerunWait::Missing => "GitHub shows the run, which it does not at the moment",
                     RerunWait::Machine => "the machines of the run's other failed jobs have ended",
                     RerunWait::NewerRun | RerunWait::TooOften => {

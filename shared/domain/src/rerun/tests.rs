@@ -397,6 +397,66 @@ fn a_permission_that_is_missing_for_a_day_ends_it() {
     assert_eq!(state(&limited), "Run until 999");
 }
 
+/// For example an attempt with more jobs than Muster reads.
+#[test]
+fn queries_without_an_answer_for_a_day_end_it() {
+    let (mut record, mut now, mut looks) = (record(), at(240), 0);
+    while let Some(due) = record.due() {
+        now = due;
+        record = record.unlooked(Unlooked::Unanswered, now);
+        looks += 1;
+    }
+    assert_eq!(state(&record), "Unanswered");
+    assert!(now.since(at(240)) >= Seconds(24 * 3600) && looks < 300, "{looks} until {now}");
+}
+
+#[test]
+fn an_answer_of_github_ends_a_denial() {
+    let denied = record().unlooked(Unlooked::Denied, at(240));
+    assert_eq!(denied.denied_since, Some(at(240)));
+    let goes_on = all().with(|seen| {
+        let run = seen.run.as_mut().and_then(Option::as_mut);
+        run.expect("a run").is_over = false;
+    });
+    let RerunStep::Rest(next) = decide(&denied, Some(&spot_pool()), &goes_on, at(4_000)) else {
+        panic!("no rest")
+    };
+    assert_eq!(next.denied_since, None);
+    let RerunStep::Call(intended, _) = decide(&denied, Some(&spot_pool()), &all(), at(4_000))
+    else {
+        panic!("no call")
+    };
+    assert_eq!(intended.denied_since, Some(at(240)), "not known yet");
+    assert_eq!(intended.answered(RerunAnswer::Accepted, at(4_001)).denied_since, None);
+}
+
+/// GitHub's event of the job may come after the end of its machine.
+#[test]
+fn a_late_event_completes_an_interruption() {
+    let of = |installation| RunOf {
+        run: RUN,
+        repository: "acme/web".into(),
+        repository_id: installation,
+        installation: installation.map(InstallationId),
+    };
+    let unknown = Interruption { attempt: None, ..lost(1) };
+    let pool = spot_pool().name;
+    let with = |before: Option<&Rerun>, one: &Interruption, id| {
+        Rerun::with(before, &of(id), &pool, one.clone(), at(180))
+    };
+    let record = with(None, &unknown, None).expect("a new record");
+    assert_eq!(with(Some(&record), &unknown, None), None, "nothing new");
+    let next = with(Some(&record), &lost(1), Some(7)).expect("completed");
+    assert_eq!((next.lost[0].attempt, next.repository_id), (Some(1), Some(7)));
+    assert_eq!((next.installation, &next.state), (Some(InstallationId(7)), &record.state));
+    // All interruptions of a large run write its record.
+    let full = record.with(|r| r.lost = (10..110).map(lost).collect());
+    assert_eq!(with(Some(&full), &lost(1), None), None);
+    let done =
+        full.with(|r| r.state = RerunState::Done { at: at(1), outcome: RerunOutcome::Mixed });
+    assert_eq!(with(Some(&done), &lost(1), None).map(|next| next.lost.len()), Some(100));
+}
+
 #[test]
 fn a_later_interruption_opens_the_record_again() {
     let of =

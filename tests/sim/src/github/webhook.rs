@@ -182,6 +182,7 @@ impl World {
                 .then(|| if job.run_attempt == 1 { "mira" } else { "muster[bot]" }.into()),
             by_person: job.status == Status::Queued
                 && job.run_attempt > 1
+                && !plan.deploys
                 && !self.github.truth.is_by_app(job.run_id, job.run_attempt),
             deploys: plan.deploys,
             labels: if unlabelled { Labels::default() } else { plan.labels.clone() },

@@ -44,7 +44,7 @@ const REASONS_SHOWN: usize = 10;
 /// Number of audit lines about switches that `status` shows.
 const SWITCHINGS_SHOWN: u32 = 10;
 /// Maximum number of workflow runs with interrupted jobs that are read.
-const RERUNS_READ: u32 = 100;
+const RERUNS_READ: u32 = 1_000;
 /// How long the end of such a record is reported.
 const RERUNS_SINCE: Seconds = Seconds(24 * 3600);
 /// How many findings `overview` shows.
