@@ -25,7 +25,7 @@ const RETRIED_WITHIN: Seconds = Seconds(6 * 3600);
 /// Maximum length of a failure's reason, in characters.
 const MAX_WHY: usize = 600;
 
-/// The failures of a family's builds since the last success.
+/// The failures of a family's builds since a machine last proved an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BuildFailure {
     /// Number of failures in a row.
@@ -52,7 +52,7 @@ pub struct Family {
     /// The operator who ordered a build that has not started yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordered_by: Option<String>,
-    /// The failures since the last success.
+    /// The failures since a machine last proved an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<BuildFailure>,
     /// Number of builds in a row that ended for a reason outside of them.

@@ -253,7 +253,7 @@ impl Images {
             BuildEnd::Made(made) => {
                 let left = family.previous.take();
                 family.previous = family.current.replace(*made);
-                family.failure = None;
+                // The failures remain until a machine has booted it: on probation it may still fail.
                 family.losses = 0;
                 family.not_before = None;
                 return self.disuse(left.map(|image| image.id), now + KEPT_AFTER_USE);
@@ -357,6 +357,7 @@ impl Images {
             let Trust::Probation(machines) = &mut current.trust else { continue };
             if machines.iter().any(|name| machine(name).is_some_and(has_booted)) {
                 current.trust = Trust::Proven;
+                family.failure = None;
                 verdicts.push((key.clone(), Verdict::Proven(current.id.clone())));
                 continue;
             }

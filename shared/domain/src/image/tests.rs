@@ -520,6 +520,26 @@ fn three_machines_that_do_not_boot_reject_an_image_and_one_that_does_proves_it()
     }
 }
 
+/// Each image passes its trial, and then no machine of a pool boots it.
+#[test]
+fn images_that_fail_on_probation_are_built_again_later_each_time() {
+    let mut record = images(Family { current: Some(image(1)), ..Family::default() });
+    let machines = [1, 2, 3].map(name);
+    let judged = |record: &mut Images, n: u32, machine: Instance| {
+        record.family_mut(&key("x64")).build = Some(build(BuildStep::Preparing));
+        record.end_build(&key("x64"), BuildEnd::Made(Box::new(on_probation(n, &[]))), at(0));
+        *record = record.launched(&id(n), &machines).expect("on probation");
+        let machine = machine.with(|i| i.image = Some(id(n)));
+        record.judge(|_| Some(&machine), at(0));
+        let family = &record.families[&key("x64")];
+        (record.failures(), family.not_before.map(|wait| wait.since(at(0)).0 / HOUR))
+    };
+    let found = [2, 3, 4].map(|n| judged(&mut record, n, boot_failed()));
+    assert_eq!(found, [(1, Some(1)), (2, Some(6)), (3, Some(24))]);
+    // A machine that boots one ends it.
+    assert_eq!(judged(&mut record, 5, crate::testkit::asking()), (0, None));
+}
+
 #[test]
 fn families_without_pools_keep_their_images_for_two_weeks() {
     let mut record = images(both(image(2)));
