@@ -228,7 +228,12 @@ impl Images {
         let current = next.families.values_mut().filter_map(|family| family.current.as_mut());
         let current = current.into_iter().find(|current| current.id == *image)?;
         let Trust::Probation(launched) = &mut current.trust else { return None };
-        launched.extend(machines.iter().cloned());
+        for name in machines {
+            // A slot that is launched again is one machine.
+            if !launched.contains(name) {
+                launched.push(name.clone());
+            }
+        }
         Some(next)
     }
 
@@ -345,7 +350,8 @@ impl Images {
 
     /// Checks the machines that were launched with images on probation; `machine` returns an instance's record, if it
     /// exists. One that booted proves its image. If [`PROBATION`] machines failed, the image is rejected. A machine that
-    /// ended for a different reason no longer counts. Returns the changed families, each with what happened.
+    /// ended for a different reason no longer counts, nor does a slot that was launched again with a different image.
+    /// Returns the changed families, each with what happened.
     pub fn judge<'a>(
         &mut self,
         machine: impl Fn(&InstanceName) -> Option<&'a Instance>,
@@ -355,6 +361,8 @@ impl Images {
         for (key, family) in &mut self.families {
             let Some(current) = &mut family.current else { continue };
             let Trust::Probation(machines) = &mut current.trust else { continue };
+            let boots_other = |one: &Instance| one.image.as_ref() != Some(&current.id);
+            machines.retain(|name| !machine(name).is_some_and(boots_other));
             if machines.iter().any(|name| machine(name).is_some_and(has_booted)) {
                 current.trust = Trust::Proven;
                 family.failure = None;

@@ -217,6 +217,9 @@ fn machines_of_an_image_on_probation_are_recorded_with_it() {
     let record = images(both(on_probation(2, &[7])));
     let next = record.launched(&id(2), &[name(8), name(9)]).expect("on probation");
     assert_eq!(next.families[&key("x64")].current, Some(on_probation(2, &[7, 8, 9])));
+    let again = next.launched(&id(2), &[name(9), name(6)]).expect("on probation");
+    let counted = again.families[&key("x64")].current.as_ref();
+    assert_eq!(counted, Some(&on_probation(2, &[7, 8, 9, 6])), "a slot counts once");
     assert_eq!(record.launched(&id(1), &[name(8)]), None, "the image before it");
     assert_eq!(images(both(image(2))).launched(&id(2), &[name(8)]), None, "proven");
 }
@@ -482,11 +485,14 @@ fn three_machines_that_do_not_boot_reject_an_image_and_one_that_does_proves_it()
     let asked = || crate::testkit::asking();
     let fails = boot_failed;
     let lost = || ended(DeleteReason::Ordered);
+    let previous = |machine: Instance| machine.with(|i| i.image = Some(id(1)));
     let with = |machines: &[Instance]| -> BTreeMap<InstanceName, Instance> {
-        (1..).zip(machines).map(|(n, machine)| (name(n), machine.clone())).collect()
+        let of =
+            |machine: &Instance| machine.clone().with(|i| i.image = i.image.take().or(Some(id(2))));
+        (1..).zip(machines).map(|(n, machine)| (name(n), of(machine))).collect()
     };
     // Columns: the machines; then the image that is current, and how many machines of it count.
-    let rows: [(&str, Vec<Instance>, u32, Option<usize>); 8] = [
+    let rows: [(&str, Vec<Instance>, u32, Option<usize>); 10] = [
         ("none yet", vec![], 2, Some(0)),
         ("they boot", vec![booting(), booting()], 2, Some(2)),
         ("one has booted", vec![booting(), asked()], 2, None),
@@ -500,6 +506,13 @@ fn three_machines_that_do_not_boot_reject_an_image_and_one_that_does_proves_it()
         ("three failed", vec![fails(), fails(), fails()], 1, None),
         ("two failed, and one is lost", vec![fails(), lost(), fails()], 2, Some(2)),
         ("two failed, and one booted", vec![fails(), fails(), asked()], 2, None),
+        (
+            "one was launched again with the image before",
+            vec![booting(), previous(asked())],
+            2,
+            Some(1),
+        ),
+        ("that one failed", vec![fails(), fails(), previous(fails())], 2, Some(2)),
     ];
     for (what, machines, current, counted) in rows {
         let numbers: Vec<u32> = (1..).take(machines.len()).collect();
