@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use muster_control::app_watch::AppWatch;
 use muster_control::context::Context;
-use muster_domain::ids::{AppName, InstallationId};
+use muster_domain::ids::{AppName, Entity, InstallationId};
 use muster_domain::inquiry::{Inquiries, ListPosition, Turn};
 use muster_domain::job::labels::Labels;
 use muster_domain::launch::record::Cooldowns;
@@ -182,4 +182,30 @@ fn no_reader_repeats_its_calls_each_minute_while_nothing_can_be_written() {
         wrong.extend(unknown.map(|one| format!("{round}: {one} has no bound")));
     }
     assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// The record of a job there is damaged, so that nothing can be imported. Another repository is due after it.
+#[test]
+fn a_repository_whose_jobs_cannot_be_imported_waits_and_delays_no_other() {
+    let bench = Bench::of(vec![schedule::pool("small", &["linux"], 0, "spot", None)]).compared();
+    bench.change(|world| {
+        let mut job = Job::planned(0, "acme/odd", true, Labels::new(["linux"]), None);
+        job.unheard = true;
+        world.tables.broken.insert(format!("job#{}", job.key));
+        world.github.jobs.push(job);
+        world.queue_job(0);
+    });
+    let now = bench.door.now();
+    let stored = bench.change(|world| world.tables.inquiries.clone());
+    let mut all: Inquiries = stored.as_deref().cloned().unwrap_or_default();
+    let named = |name: &str| -> Entity { name.parse().expect("a repository") };
+    let (odd, other) = (named("acme/odd"), named("acme/other"));
+    assert!(all.tell(&odd, None, now - Seconds(2)) && all.tell(&other, None, now - Seconds(1)));
+    bench.put(&[Change::from_read(stored.as_ref(), all).into()]);
+    // Its own queries are in minutes 0, 1, 3 and 7.
+    let calls = calls_of(&bench, 8);
+    let queries = calls.get("list-runs").copied().unwrap_or(0);
+    assert!((3..=5).contains(&queries), "{calls:?}");
+    let all = bench.change(|world| world.tables.inquiries.clone()).expect("a record");
+    assert!(all.repositories[&other].answered_at.is_some(), "{:?}", all.record());
 }

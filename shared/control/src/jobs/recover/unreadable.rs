@@ -37,7 +37,7 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
                 return Ok(());
             }
             let pass = TakeIn { context: self.context };
-            let until = match pass.run(&repository, inquiry.installation, now).await {
+            let (until, stops) = match pass.run(&repository, inquiry.installation, now).await {
                 Ok(ImportedJobs { taken, more, .. }) => {
                     self.report.borrow_mut().taken_in += taken.len();
                     tracing::warn!(
@@ -49,13 +49,16 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
                     self.note_inquiry(|all| all.answered(&repository, now, now)).await?;
                     continue;
                 }
-                Err(TakeInError::Pass(error)) => return Err(error),
-                Err(TakeInError::NoRepository(_)) => None,
+                // Recorded too: the next sweep would repeat all calls for it, before any other.
+                Err(TakeInError::Pass(error)) => (None, Some(error)),
+                Err(TakeInError::NoRepository(_)) => (None, None),
                 Err(TakeInError::Github(trouble)) => {
                     self.failed_call("queued jobs could not be queried", &trouble);
                     match trouble {
-                        ProviderError::RateLimited(until) => Some(until),
-                        ProviderError::Unauthorized(_) | ProviderError::Unavailable(_) => None,
+                        ProviderError::RateLimited(until) => (Some(until), None),
+                        ProviderError::Unauthorized(_) | ProviderError::Unavailable(_) => {
+                            (None, None)
+                        }
                     }
                 }
             };
@@ -65,6 +68,9 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
                 }
             })
             .await?;
+            if let Some(error) = stops {
+                return Err(error);
+            }
         }
         Ok(())
     }
