@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use muster_domain::ids::{AppName, Entity, InstallationId};
+use muster_domain::ids::{AppName, Entity, EntityKind, InstallationId};
 use muster_domain::inquiry::{Inquiries, InquiryStep, ListPosition, Turn};
 use muster_domain::launch::record::trouble::{RequestKind, Trouble, TroubleScope};
 use muster_domain::provider::ProviderError;
@@ -40,8 +40,8 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
             InquiryStep::List(..) if limited.len() > before.len() => Ok(()),
             InquiryStep::List(app, place) => self.list_repositories(&turn, app, place, now).await,
             InquiryStep::Query => {
-                let (mut next, skipped) = (turn.clone(), skipped(troubles, limited));
-                let one = next.take(|repository| !skipped.contains(&account(repository)));
+                let mut next = turn.clone();
+                let one = next.take(|repository| !is_skipped(repository, troubles, limited));
                 // The turn is recorded before the query: a repository whose query never returns
                 // must not get the next turn too.
                 let is_ours = self.note_turn(&turn, next).await?;
@@ -130,13 +130,18 @@ impl<W: Wired<Table: Table, Queue: Queue, Github: Github>> Recover<'_, W> {
     }
 }
 
-/// Returns the accounts that deny us access or are rate limited.
-fn skipped(troubles: &[Trouble], limited: &BTreeSet<String>) -> BTreeSet<String> {
-    let refuses = troubles.iter().filter_map(|one| match &one.scope {
-        TroubleScope::Entity(entity) => Some(account(entity)),
-        _ => None,
-    });
-    limited.iter().cloned().chain(refuses).collect()
+/// Returns whether a repository is not queried: its account is rate limited, or the account or the
+/// repository itself denies us access.
+fn is_skipped(repository: &Entity, troubles: &[Trouble], limited: &BTreeSet<String>) -> bool {
+    let own = account(repository);
+    let refuses = |one: &Trouble| match &one.scope {
+        TroubleScope::Entity(entity) => match entity.kind() {
+            EntityKind::Repository => entity.same_as(repository),
+            EntityKind::Organization | EntityKind::Enterprise => account(entity) == own,
+        },
+        _ => false,
+    };
+    limited.contains(&own) || troubles.iter().any(refuses)
 }
 
 /// Whether a pool may serve jobs of the repository.
@@ -147,4 +152,41 @@ fn is_served(repository: &Entity, settings: &Settings) -> bool {
         let is_owners = owner.as_ref().map_or(!pool.serves_app_owner(), |owner| owner.covers(name));
         is_owners && pool.admits(name, None).is_ok()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_domain::launch::record::Cooldowns;
+    use muster_domain::provider::ErrorDetail;
+
+    use super::*;
+
+    /// Columns: what GitHub refuses; whether two repositories of one account are skipped.
+    #[test]
+    fn a_refused_repository_is_skipped_alone_and_a_refused_account_entirely() {
+        let now = Time::from_millis(0);
+        let refused = ProviderError::Unauthorized(ErrorDetail {
+            at: now,
+            operation: "generate-jitconfig".to_owned(),
+            code: "403".to_owned(),
+            message: "no".to_owned(),
+        });
+        let rows = [
+            ("acme/web", [true, false]),
+            ("acme", [true, true]),
+            ("zoo", [false, false]),
+            ("zoo/web", [false, false]),
+        ];
+        for (entity, wanted) in rows {
+            let asked = RequestKind::Registration;
+            let entity: Entity = entity.parse().expect("an entity");
+            let record = Cooldowns::default().after_answer(&entity, asked, Some(&refused), now);
+            let troubles = record.expect("a trouble").troubles;
+            let found = ["Acme/Web", "acme/api"].map(|name| {
+                let repository: Entity = name.parse().expect("a repository");
+                is_skipped(&repository, &troubles, &BTreeSet::new())
+            });
+            assert_eq!(found, wanted, "{entity}");
+        }
+    }
 }
