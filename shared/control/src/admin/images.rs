@@ -116,6 +116,7 @@ impl<P: Ports> Admin<'_, P> {
             }
             ImageOrder::Rollback => {
                 let key = the_family(images, named)?;
+                not_built(images, &key)?;
                 let left = images.roll_back(&key, QUIET, now);
                 let left =
                     left.ok_or_else(|| bad(format!("family {key} has no image to go back from")))?;
@@ -159,6 +160,16 @@ fn order_build(family: &mut Family, key: &FamilyKey, by: &str) -> Option<String>
     Some(format!("an image for {key} is built as soon as a machine is available"))
 }
 
+/// Refuses an order that the end of a family's build would undo.
+fn not_built(images: &Images, key: &FamilyKey) -> Result<(), AdminError> {
+    match images.families.get(key).is_some_and(|family| family.build.is_some()) {
+        true => {
+            Err(bad(format!("family {key} is being built; wait for its end, or turn images off")))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Deletes the images of one family, or of all.
 fn delete(
     images: &mut Images,
@@ -166,12 +177,8 @@ fn delete(
     now: Time,
 ) -> Result<Vec<String>, AdminError> {
     let mut changes = Vec::new();
-    if let Some(key) = named
-        && images.families.get(key).is_some_and(|family| family.build.is_some())
-    {
-        return Err(bad(format!(
-            "family {key} is being built; wait for its end, or turn images off"
-        )));
+    if let Some(key) = named {
+        not_built(images, key)?;
     }
     if named.is_none() && std::mem::replace(&mut images.on, false) {
         changes.push("images are off".to_owned());

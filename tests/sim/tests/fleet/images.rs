@@ -548,3 +548,25 @@ fn a_rollback_lasts_a_week_and_what_is_deleted_goes_at_once() {
     ask(&bench, json!({ "order": "delete" }));
     assert!(record().unused.values().all(|unused| unused.at <= bench.door.now()));
 }
+
+/// The end of the build would undo them: its image becomes the current one.
+#[test]
+fn a_rollback_and_a_delete_are_refused_while_the_family_is_built() {
+    for order in ["rollback", "delete"] {
+        let bench = stocked();
+        let stored = bench.change(|world| world.tables.images.clone()).expect("a record");
+        let mut next = stored.record().clone();
+        next.family_mut(&key("x64")).build = Some(build(bench.door.now(), BuildStep::Preparing));
+        bench.put(&[stored.change(next).into()]);
+        let refused = ask(&bench, json!({ "order": order, "family": "x64" }));
+        assert_eq!(
+            refused["error"]["message"],
+            "family x64 is being built; wait for its end, or turn images off",
+            "{order}"
+        );
+        assert_eq!(current(&bench, "x64"), Some(image(2)), "{order}");
+        // That of another family is not affected.
+        ask(&bench, json!({ "order": order, "family": "arm64" }));
+        assert_eq!(current(&bench, "arm64"), None, "{order}");
+    }
+}
