@@ -581,7 +581,7 @@ impl<P: Ports<Compute: ImageStore>> ImageBuilds<'_, P> {
             }
             Some(MachineEnd::Failed(why)) => match instance.and_then(by_github) {
                 Some(why) => Advance::Ends(made(image, Some(why))),
-                None if image.boot == BootMethod::Unit => {
+                None if image.boot == BootMethod::Unit && !instance.is_some_and(has_booted) => {
                     tracing::warn!(instance.id = %trial, why, "a trial did not boot by Muster's unit");
                     Advance::Ends(BuildEnd::UnitFailed)
                 }

@@ -501,6 +501,38 @@ fn an_image_is_used_once_the_runner_of_its_trial_is_online() {
     }
 }
 
+/// Columns: whether the trial had requested its configuration; then whether the unit is given up, how many failures count,
+/// and whether the next build waits.
+#[test]
+fn a_trial_that_booted_and_failed_later_does_not_blame_the_unit() {
+    for (booted, gives_up, failures, waits) in [(false, true, 0, false), (true, false, 1, true)] {
+        let bench = Bench::new();
+        let mut trial = bench.booting();
+        trial.build = Some(BuildPart::Trial);
+        let now = bench.door.now();
+        if booted {
+            trial.ask_configuration(now).expect("asked");
+        }
+        let log = Some("the boot hook failed".to_owned());
+        trial.runner_ended(None, log, now, &Timings::default());
+        bench.store(slice::from_ref(&trial));
+        let image = Box::new(built(&bench, 1));
+        let step = BuildStep::Trying { since: now, image, trial: Some(trial.name), lost: 0 };
+        let family = Family { build: Some(build(now, step)), ..Family::default() };
+        let families = [(key("x64"), family)].into();
+        bench.put(&[Change::create(Images { on: true, families, ..Images::default() }).into()]);
+        assert_eq!(sweep(&bench).problems, [] as [&str; 0]);
+        let record = bench.change(|world| world.tables.images.clone()).expect("a record");
+        let family = &record.families[&key("x64")];
+        assert_eq!(family.build, None, "booted {booted}");
+        assert_eq!(family.unit_fails.is_some(), gives_up, "booted {booted}");
+        assert_eq!(record.failures(), failures, "booted {booted}");
+        assert_eq!(family.not_before.is_some(), waits, "booted {booted}");
+        let why = family.failure.as_ref().map(|failure| failure.why.as_str());
+        assert!(why.is_none_or(|why| why.contains("the boot hook failed")), "{why:?}");
+    }
+}
+
 /// It may take EC2 hours, and long after an image is usually shown.
 #[test]
 fn a_build_waits_for_an_image_that_ec2_still_creates() {
