@@ -121,7 +121,7 @@ impl<W: Wired<Table: Table, Github: Directory>> AppWatch<'_, W> {
         let unknown = unknown.into_iter().map(|error| named(call_failure("GitHub", error).1));
         let unknown = unknown.collect();
         let checks = lacks.iter().map(|lack| lack.check).collect();
-        let lacks = lacks.into_iter().map(|lack| named(lack.sentence)).collect();
-        AppStatus { lacks, checks, unknown }
+        let lacks: Vec<_> = lacks.into_iter().map(|lack| named(lack.sentence)).collect();
+        AppStatus { apps: vec![app; lacks.len()], lacks, checks, unknown }
     }
 }

@@ -154,6 +154,7 @@ const fn permission_of(event: WarmEvent) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::AppName;
     use crate::pool::MarketPolicy;
     use crate::pool::warm::WarmRule;
     use crate::testkit::pool;
@@ -177,6 +178,18 @@ mod tests {
         assert!(acme.lacks(&[of(None), of(Some("acme"))]).is_empty());
         let web = app(&["push", JOBS], &[(ACTIONS, "write"), (RUNNERS_OF_REPOSITORIES, "write")]);
         assert!(web.lacks(&[of(None), of(Some("acme/web"))]).is_empty());
+    }
+
+    #[test]
+    fn the_remedy_for_another_app_does_not_name_the_main_apps_secret_and_url() {
+        let two: AppName = "two".parse().expect("a name");
+        for status in [401, 403, 404] {
+            let main = delivery_remedy(Some(status), "ci", AppName::MAIN);
+            assert!(main.contains("ci/webhook-secret") || main.contains("WebhookUrl"), "{main}");
+            let other = delivery_remedy(Some(status), "ci", two);
+            assert!(other.ends_with("set it with: muster github --app two hook set"), "{other}");
+            assert!(!other.contains("ci/") && !other.contains("WebhookUrl"), "{other}");
+        }
     }
 
     /// An App for pools without `warm_on` needs no other event, and no other permission.

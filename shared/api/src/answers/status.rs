@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use muster_domain::agent::AgentVersion;
 use muster_domain::app::AppCheck;
 use muster_domain::audit::Audit;
-use muster_domain::ids::{Entity, InstanceName, LaunchId, MachineId, PoolName};
+use muster_domain::ids::{AppName, Entity, InstanceName, LaunchId, MachineId, PoolName};
 use muster_domain::instance::{Groups, Waiting};
 use muster_domain::job::labels::LabelRows;
 use muster_domain::launch::record::cooldown::Cooldown;
@@ -238,6 +238,9 @@ pub struct AppStatus {
     /// The check that found each problem, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<AppCheck>,
+    /// The App of each problem, in the same order. Without one, the main App.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apps: Vec<AppName>,
     /// Checks that failed, each a sentence with the reason.
     pub unknown: Vec<String>,
 }
@@ -246,9 +249,10 @@ impl FromIterator<Self> for AppStatus {
     /// Joins the problems of several Apps.
     fn from_iter<I: IntoIterator<Item = Self>>(all: I) -> Self {
         let mut joined = Self::default();
-        for Self { lacks, checks, unknown } in all {
+        for Self { lacks, checks, apps, unknown } in all {
             joined.lacks.extend(lacks);
             joined.checks.extend(checks);
+            joined.apps.extend(apps);
             joined.unknown.extend(unknown);
         }
         joined

@@ -58,7 +58,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
                 one.guid == newest.guid && before.iter().all(|old| old.id != one.id)
             };
             if let Some(again) = self.attempts(app).await?.into_iter().find(is_new) {
-                return Ok(Answer::TestedHook(self.tested(again)));
+                return Ok(Answer::TestedHook(self.tested(app, again)));
             }
         }
         let wrong = Some(format!(
@@ -75,7 +75,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
         })
     }
 
-    fn tested(&self, again: HookAttempt) -> TestedHook {
+    fn tested(&self, app: AppName, again: HookAttempt) -> TestedHook {
         let HookAttempt { event, status, at, .. } = again;
         let is_taken = status.is_some_and(|status| (200..300).contains(&status));
         let wrong = (!is_taken).then(|| {
@@ -83,7 +83,7 @@ impl<P: Ports<Github: Directory + AppSetup>> Admin<'_, P> {
                 Some(status) => format!("was answered {status}"),
                 None => "got no connection".to_owned(),
             };
-            let remedy = delivery_remedy(status, &self.context.settings.stack);
+            let remedy = delivery_remedy(status, &self.context.settings.stack, app);
             format!("GitHub's {event:?} {met}: {remedy}")
         });
         TestedHook { tested: Some(TestedDelivery { event, status, at }), wrong }

@@ -2,6 +2,7 @@
 
 use muster_api::answers::AppStatus;
 use muster_domain::app::AppCheck;
+use muster_domain::ids::AppName;
 use muster_domain::text::first;
 use muster_domain::time::{Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -64,9 +65,9 @@ impl AppRecord {
         Self { at: now, findings, silent }
     }
 
-    /// Returns the problems that should be reported at `now`.
+    /// Returns the App's problems that should be reported at `now`.
     #[must_use]
-    pub fn reported(&self, now: Time) -> AppStatus {
+    pub fn reported(&self, app: AppName, now: Time) -> AppStatus {
         let is_reported = |one: &&AppFinding| {
             one.check != AppCheck::Deliveries || now.is_past(one.since, DELIVERIES_FAIL)
         };
@@ -75,6 +76,7 @@ impl AppRecord {
         AppStatus {
             lacks: all.iter().map(|one| one.sentence.clone()).collect(),
             checks: all.iter().map(|one| one.check).collect(),
+            apps: vec![app; all.len()],
             unknown: silent.map(|(_, why)| why.clone()).into_iter().collect(),
         }
     }

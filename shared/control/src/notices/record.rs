@@ -90,7 +90,7 @@ impl Notices {
     #[must_use]
     pub fn app_status(&self, now: Time) -> Option<(Time, AppStatus)> {
         let at = self.apps.values().map(|record| record.at).min()?;
-        Some((at, self.apps.values().map(|record| record.reported(now)).collect()))
+        Some((at, self.apps.iter().map(|(app, record)| record.reported(*app, now)).collect()))
     }
 
     /// Returns the record with the current findings. For a new address, all current findings are

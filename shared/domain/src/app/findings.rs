@@ -167,7 +167,7 @@ impl AppFacts {
         }
         match &self.deliveries {
             Ok(answers) if answers.is_empty() => found.lacks.extend(self.silence(app, stack.now)),
-            Ok(answers) => found.lacks.extend(refused(answers, stack.name)),
+            Ok(answers) => found.lacks.extend(refused(answers, stack.name, stack.app)),
             Err(trouble) => found.unknown.push(trouble),
         }
         for (entity, groups) in &self.groups {
@@ -405,9 +405,19 @@ impl Hook {
 
 /// Returns the fix for deliveries that get this response, or for deliveries without a response.
 #[must_use]
-pub fn delivery_remedy(status: Option<u16>, stack: &str) -> String {
+pub fn delivery_remedy(status: Option<u16>, stack: &str, app: AppName) -> String {
+    let is_main = app == AppName::MAIN;
     match status {
         None => "check the URL of the webhook in the App's settings".to_owned(),
+        // Another App has a secret and a URL of its own.
+        Some(401) if !is_main => format!(
+            "GitHub signs the App's events with a different secret; set it with: muster github \
+             --app {app} hook set"
+        ),
+        Some(403 | 404) if !is_main => format!(
+            "the URL of the webhook does not belong to this stack; set it with: muster github \
+             --app {app} hook set"
+        ),
         Some(401) => format!(
             "the webhook's secret at GitHub differs from secret {stack}/webhook-secret; save that one \
              in the App's settings"
@@ -425,7 +435,7 @@ pub fn delivery_remedy(status: Option<u16>, stack: &str) -> String {
 }
 
 /// Reports the newest attempt if it failed. Older failures may have been fixed since.
-fn refused(answers: &[HookAnswer], stack: &str) -> Option<Lack> {
+fn refused(answers: &[HookAnswer], stack: &str, app: AppName) -> Option<Lack> {
     let newest = answers.first()?.status;
     if newest.is_some_and(|status| status < 400) {
         return None;
@@ -436,7 +446,7 @@ fn refused(answers: &[HookAnswer], stack: &str) -> Option<Lack> {
         None => "got no connection".to_owned(),
         Some(status) => format!("were answered {status}"),
     };
-    let remedy = delivery_remedy(newest, stack);
+    let remedy = delivery_remedy(newest, stack, app);
     Some(AppCheck::Deliveries.lacks(format!(
         "{count} of GitHub's last {all} deliveries {met}, the newest among them: {remedy}"
     )))

@@ -2,6 +2,7 @@
 
 use muster_api::answers::{AppStatus, Finding, Location, Severity};
 use muster_domain::app::AppCheck;
+use muster_domain::ids::AppName;
 use muster_domain::launch::record::trouble::TroubleScope;
 use muster_domain::text::{address, with_clocks};
 
@@ -9,7 +10,7 @@ use super::StackFacts;
 
 /// Problems of the App, by the check that found each: the message names details, and may change.
 pub(super) fn of_app(facts: &StackFacts<'_>) -> Vec<Finding> {
-    let Some(AppStatus { lacks, checks, unknown }) = facts.app else { return Vec::new() };
+    let Some(AppStatus { lacks, checks, apps, unknown }) = facts.app else { return Vec::new() };
     let mut all: Vec<Finding> = Vec::new();
     let mut add = |kind: String, severity, text: &str, fix: &str| {
         // Several pools may lack the same.
@@ -21,9 +22,10 @@ pub(super) fn of_app(facts: &StackFacts<'_>) -> Vec<Finding> {
     };
     for (place, lack) in lacks.iter().enumerate() {
         let check = checks.get(place).copied().unwrap_or(AppCheck::Other);
+        let app = apps.get(place).copied().unwrap_or_default();
         let name = serde_json::json!(check);
         let kind = format!("app-{}", name.as_str().unwrap_or_default());
-        add(kind, severity(check), lack, fix(check));
+        add(kind, severity(check), lack, &fix(check, app));
     }
     for why in unknown {
         add("app-unknown".to_owned(), Severity::Warning, why, "muster github");
@@ -42,17 +44,21 @@ const fn severity(check: AppCheck) -> Severity {
 
 /// Returns the fix. If only GitHub's pages can change it, the message says how, and this command
 /// shows more.
-const fn fix(check: AppCheck) -> &'static str {
+fn fix(check: AppCheck, app: AppName) -> String {
+    let command = match app {
+        AppName::MAIN => "muster github".to_owned(),
+        _ => format!("muster github --app {app}"),
+    };
     match check {
         AppCheck::Hook
         | AppCheck::HookAddress
         | AppCheck::HookContent
         | AppCheck::HookTls
-        | AppCheck::Deliveries => "muster github hook set",
+        | AppCheck::Deliveries => format!("{command} hook set"),
         AppCheck::Key | AppCheck::KeyForm | AppCheck::KeyOwner | AppCheck::Exists => {
-            "muster github connect, or muster github create"
+            format!("{command} connect, or {command} create")
         }
-        _ => "muster github",
+        _ => command,
     }
 }
 

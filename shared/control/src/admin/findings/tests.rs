@@ -6,7 +6,7 @@ use muster_api::answers::{
 };
 use muster_domain::app::AppCheck;
 use muster_domain::ec2::{CooldownScope, ErrorClass, Market, Override};
-use muster_domain::ids::PoolName;
+use muster_domain::ids::{AppName, PoolName};
 use muster_domain::image::{BuildFailure, Family, Images};
 use muster_domain::instance::{Groups, Waiting};
 use muster_domain::job::labels::{LabelRows, Labels};
@@ -286,6 +286,7 @@ fn app() -> Known {
     let app = AppStatus {
         lacks: vec!["zoo has not installed it".into(), "it hears of no job".into()],
         checks: vec![AppCheck::InstalledForPool, AppCheck::Event],
+        apps: Vec::new(),
         unknown: vec!["GitHub gives no answer".into()],
     };
     Known { app: Some(app), ..Known::default() }
@@ -296,7 +297,7 @@ fn app_without_push() -> Known {
     let app = AppStatus {
         lacks: vec!["no push warms gpu".into(), "jobs of gpu are not re-run".into()],
         checks: vec![AppCheck::WarmEvent, AppCheck::Reruns],
-        unknown: Vec::new(),
+        ..AppStatus::default()
     };
     Known { app: Some(app), ..Known::default() }
 }
@@ -477,6 +478,27 @@ fn a_missing_permission_for_re_runs_is_told_once() {
     let (lacks, checks) = (vec!["jobs are not re-run".to_owned()], vec![AppCheck::Reruns]);
     let app = Some(AppStatus { lacks, checks, ..AppStatus::default() });
     assert_eq!(keys(&Known { app, ..reruns() }), ["app-reruns", too_often]);
+}
+
+/// Without the name, the command would change the main App.
+#[test]
+fn the_fix_for_another_app_names_it() {
+    let checks = vec![AppCheck::Deliveries, AppCheck::KeyOwner, AppCheck::Event];
+    let fixes = |app: AppName| -> Vec<String> {
+        let lacks = vec!["it is broken".to_owned(); checks.len()];
+        let (apps, checks) = (vec![app; lacks.len()], checks.clone());
+        let app = Some(AppStatus { lacks, checks, apps, ..AppStatus::default() });
+        let found = Known { app, ..Known::default() }.findings(NOW);
+        found.into_iter().filter_map(|one| one.fix).collect()
+    };
+    let main = [
+        "muster github hook set",
+        "muster github connect, or muster github create",
+        "muster github",
+    ];
+    assert_eq!(fixes(AppName::MAIN), main);
+    let two = main.map(|fix| fix.replace("muster github", "muster github --app two"));
+    assert_eq!(fixes("two".parse().expect("a name")), two);
 }
 
 #[test]
