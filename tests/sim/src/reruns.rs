@@ -127,7 +127,8 @@ impl World {
         for (job, truth) in self.github.known() {
             let is_copy = truth.completed_at.is_some_and(|at| at < truth.queued_at);
             let is_failed = truth.conclusion.as_deref() == Some("failure");
-            let Some(machine) = job.interrupted.filter(|_| is_failed && !is_copy) else { continue };
+            let is_owed = is_failed && !is_copy && !job.deploys;
+            let Some(machine) = job.interrupted.filter(|_| is_owed) else { continue };
             let run = truth.run_id;
             let (owner, name) = job.repository.split_once('/').unwrap_or_default();
             let is_over = self.github.truth.run_in(owner, name, run).is_some_and(|run| run.is_over);
