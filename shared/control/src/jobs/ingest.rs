@@ -311,14 +311,15 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         let (before, instance) = join(table.job(event.key), instance).await;
         let before = before?;
         let mut next = self.folded(before.as_deref(), event, now);
-        if next.last_event.by_person {
-            // The user re-ran it before Muster's own call arrived.
-            next.rerun = false;
-        } else if before.is_none() && event.attempt > 1 && !next.is_copy() {
-            let rerun = writes::readable(table.rerun(event.run_key()).await)?;
-            if let Some(rerun) = rerun.filter(|rerun| rerun.ordered(event.attempt)) {
-                next.rerun = true;
-                next.last_event.actor = rerun.actor();
+        let is_new = before.is_none();
+        // A person's event may correct one that came before it.
+        let is_asked = is_new || event.by_person && next.rerun;
+        if event.attempt > 1 && !next.is_copy() && is_asked {
+            let record = writes::readable(table.rerun(event.run_key()).await)?;
+            let ours = record.filter(|record| record.has_caused(event));
+            next.rerun = ours.is_some();
+            if let Some(record) = ours.filter(|_| is_new) {
+                next.last_event.actor = record.actor();
             }
         }
         // The record may name a different runner.

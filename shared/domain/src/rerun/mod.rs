@@ -20,7 +20,7 @@ use crate::ids::{
     AppName, InstallationId, InstanceName, PoolName, RunKey, RunnerId, instance_of_runner,
 };
 use crate::instance::{Instance, State};
-use crate::job::Job;
+use crate::job::{Job, JobEvent};
 use crate::time::{Seconds, Time};
 use crate::usage::{self, EarlyEndCause};
 
@@ -410,6 +410,16 @@ impl Rerun {
     #[must_use]
     pub fn ordered(&self, attempt: u32) -> bool {
         self.ours.contains(&attempt)
+    }
+
+    /// Returns whether Muster caused the attempt of a job's event. Until GitHub has answered Muster's
+    /// call, a person may have re-run the job, and the event's sender decides. After its answer, the
+    /// sender does not matter: GitHub does not document who that is for a re-run by an App.
+    #[must_use]
+    pub fn has_caused(&self, event: &JobEvent) -> bool {
+        let is_answered = matches!(self.outcome(), Some((_, RerunOutcome::Rerun { attempt, .. }))
+            if *attempt == event.attempt);
+        self.ordered(event.attempt) && (is_answered || !event.by_person)
     }
 
     /// Returns the actor of its first interrupted job: GitHub names the App as the sender of events

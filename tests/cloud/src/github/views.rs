@@ -158,6 +158,11 @@ impl GitHub {
     fn workflow_job_event(&self, job: &Job, owner: &Owner) -> Value {
         let login = &owner.spec.owner;
         let repository = &job.repository;
+        // Not documented: who the sender is if an App re-runs a job.
+        let sender = match self.is_by_app(job.run_id, job.run_attempt) {
+            true => ("muster[bot]", "Bot"),
+            false => ("octocat", "User"),
+        };
         let mut body = json!({
             "action": job.status.name(),
             "workflow_job": self.workflow_job(job, "https://api.github.com"),
@@ -173,7 +178,7 @@ impl GitHub {
                 "fork": false,
                 "default_branch": "main",
             },
-            "sender": { "login": "octocat", "id": 583_231, "type": "User", "site_admin": false },
+            "sender": { "login": sender.0, "id": 583_231, "type": sender.1, "site_admin": false },
             "installation": {
                 "id": owner.spec.installation_id,
                 "node_id": format!("I_{}", owner.spec.installation_id),

@@ -7,7 +7,7 @@ use muster_control::jobs::ingest::Ingest;
 use muster_control::reruns::{RerunReport, Reruns};
 use muster_domain::job::JobStatus;
 use muster_domain::launch::record::trouble::{Trouble, TroubleScope};
-use muster_domain::rerun::{Interruption, Rerun, RunOf};
+use muster_domain::rerun::{Interruption, Rerun, RerunCall, RerunOutcome, RerunState, RunOf};
 use muster_domain::stored::{Change, Stored};
 use muster_domain::time::{Seconds, Time};
 use muster_sim::executor::Pause;
@@ -99,19 +99,27 @@ fn a_run_is_looked_at_when_it_is_due_and_in_time() {
 #[test]
 fn a_job_prefers_on_demand_in_the_attempt_that_was_ordered() {
     use JobStatus::{InProgress, Queued};
-    let rows: [(u32, &[(JobStatus, bool)], bool); 6] = [
-        (1, &[(Queued, false)], false),
-        (2, &[(Queued, false)], true),
-        (3, &[(Queued, false)], false),
-        (2, &[(Queued, true)], false),
-        (2, &[(InProgress, false)], true),
-        (2, &[(InProgress, false), (Queued, true)], false),
+    let rows: [(u32, bool, &[(JobStatus, bool)], bool); 8] = [
+        (1, false, &[(Queued, false)], false),
+        (2, false, &[(Queued, false)], true),
+        (3, false, &[(Queued, false)], false),
+        (2, false, &[(Queued, true)], false),
+        (2, false, &[(InProgress, false)], true),
+        (2, false, &[(InProgress, false), (Queued, true)], false),
+        // GitHub has accepted the call.
+        (2, true, &[(Queued, true)], true),
+        (2, true, &[(InProgress, false), (Queued, true)], true),
     ];
-    for (attempt, events, is_ours) in rows {
+    for (attempt, is_answered, events, is_ours) in rows {
         let bench = Bench::new();
         let mut event = waiting(1, bench.door.now()).last_event;
         let stored = due(&bench, event.run, "acme/web");
-        let ordered = Rerun { ours: vec![2], ..stored.record().clone() };
+        let (at, call) = (bench.door.now(), RerunCall::Failed);
+        let state = match is_answered {
+            true => RerunState::Done { at, outcome: RerunOutcome::Rerun { attempt: 2, jobs: 1 } },
+            false => RerunState::Intended { attempt: 1, call, jobs: 1, due: at, tries: 1 },
+        };
+        let ordered = Rerun { ours: vec![2], state, ..stored.record().clone() };
         bench.put(&[stored.change(ordered).into()]);
         event.attempt = attempt;
         let door = &bench.door;
@@ -121,6 +129,6 @@ fn a_job_prefers_on_demand_in_the_attempt_that_was_ordered() {
             bench.drive(ingest.fold(&event, door.now())).expect("stored");
         }
         let rerun = bench.change(|world| world.tables.jobs[&event.key].rerun);
-        assert_eq!(rerun, is_ours, "attempt {attempt}: {events:?}");
+        assert_eq!(rerun, is_ours, "attempt {attempt}, {is_answered}: {events:?}");
     }
 }
