@@ -296,7 +296,7 @@ impl Rerun {
                 return before.completed(run, &one);
             }
             // All interruptions of a large run write this record.
-            Some(before) if before.lost.len() >= MAX_LOST && before.due().is_some() => return None,
+            Some(before) if before.is_full(&one) && before.due().is_some() => return None,
             Some(before) => before.clone(),
             None => Self {
                 schema: SCHEMA,
@@ -328,10 +328,18 @@ impl Rerun {
             next.state = RerunState::Open(first_watch(now));
             next.denied_since = None;
         }
-        if next.lost.len() < MAX_LOST {
+        if !next.is_full(&one) {
+            next.lost.drain(..(next.lost.len() + 1).saturating_sub(MAX_LOST));
             next.lost.push(one);
         }
         Some(next)
+    }
+
+    /// Returns whether there is no room for an interruption. It replaces the oldest one of an earlier
+    /// attempt, because the latest attempt with an interruption decides what is re-run.
+    fn is_full(&self, one: &Interruption) -> bool {
+        let is_latest = |first: &Interruption| first.attempt >= one.attempt;
+        self.lost.len() >= MAX_LOST && self.lost.first().is_some_and(is_latest)
     }
 
     /// Returns the record with what GitHub's event adds to a known interruption. `None` if nothing

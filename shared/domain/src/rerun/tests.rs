@@ -455,6 +455,13 @@ fn a_late_event_completes_an_interruption() {
     let done =
         full.with(|r| r.state = RerunState::Done { at: at(1), outcome: RerunOutcome::Mixed });
     assert_eq!(with(Some(&done), &lost(1), None).map(|next| next.lost.len()), Some(100));
+    // Or the next look would find that the interrupted attempt was re-run already.
+    let second = Interruption { attempt: Some(2), ..lost(1) };
+    let next = with(Some(&done), &second, None).expect("opened");
+    assert_eq!(
+        (next.lost.len(), next.last_lost(), next.lost.last()),
+        (100, Some(2), Some(&second))
+    );
 }
 
 #[test]
