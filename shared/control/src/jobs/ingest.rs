@@ -313,8 +313,8 @@ impl<W: Wired<Table: Table>> Ingest<'_, W> {
         let mut next = self.folded(before.as_deref(), event, now);
         let is_new = before.is_none();
         // A person's event may correct one that came before it.
-        let is_asked = is_new || event.by_person && next.rerun;
-        if event.attempt > 1 && !next.is_copy() && is_asked {
+        let needs_record = is_new || event.by_person && next.rerun;
+        if event.attempt > 1 && !next.is_copy() && needs_record {
             let record = writes::readable(table.rerun(event.run_key()).await)?;
             let ours = record.filter(|record| record.has_caused(event));
             next.rerun = ours.is_some();

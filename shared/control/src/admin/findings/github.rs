@@ -42,13 +42,18 @@ const fn severity(check: AppCheck) -> Severity {
     }
 }
 
+/// Returns the command that shows and repairs an App.
+pub(super) fn command(app: AppName) -> String {
+    match app {
+        AppName::MAIN => "muster github".to_owned(),
+        _ => format!("muster github --app {app}"),
+    }
+}
+
 /// Returns the fix. If only GitHub's pages can change it, the message says how, and this command
 /// shows more.
 fn fix(check: AppCheck, app: AppName) -> String {
-    let command = match app {
-        AppName::MAIN => "muster github".to_owned(),
-        _ => format!("muster github --app {app}"),
-    };
+    let command = command(app);
     match check {
         AppCheck::Hook
         | AppCheck::HookAddress

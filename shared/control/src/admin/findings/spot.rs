@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use muster_api::answers::{Finding, Location, Severity};
 use muster_domain::app::AppCheck;
+use muster_domain::ids::AppName;
 use muster_domain::launch::record::reclaimed::ReclaimedPlace;
 use muster_domain::rerun::{Rerun, RerunOutcome};
 use muster_domain::time::Time;
 
-use super::StackFacts;
+use super::{StackFacts, github};
 
 /// Maximum number of places that a sentence lists.
 const PLACES: usize = 3;
@@ -79,7 +80,10 @@ pub(super) fn of_reruns(facts: &StackFacts<'_>) -> Vec<Finding> {
         let (key, since) =
             (format!("rerun-denied:{owner}"), runs.iter().filter_map(|one| one.denied_since).min());
         let finding = Finding::new(key, Severity::Warning, Location::Stack, &message);
-        finding.since(since).fix("muster github, which prints where to accept it")
+        let app = AppName::split(owner).map_or(AppName::MAIN, |(app, _)| app);
+        finding
+            .since(since)
+            .fix(&format!("{}, which prints where to accept it", github::command(app)))
     }));
     if let Some(since) = waiting.iter().map(|one| one.opened_at).min() {
         let message = format!(

@@ -475,6 +475,11 @@ fn a_missing_permission_for_re_runs_is_told_once() {
     };
     let too_often = "rerun-too-often:acme/app/runs/2";
     assert_eq!(keys(&reruns()), [too_often, "rerun-denied:acme"]);
+    let mut of_another = reruns();
+    of_another.reruns.iter_mut().for_each(|one| one.repository = "ghes:acme/app".into());
+    let denied = of_another.findings(NOW).into_iter().find(|one| one.kind() == "rerun-denied");
+    let fix = denied.and_then(|one| one.fix);
+    assert_eq!(fix.as_deref(), Some("muster github --app ghes, which prints where to accept it"));
     let (lacks, checks) = (vec!["jobs are not re-run".to_owned()], vec![AppCheck::Reruns]);
     let app = Some(AppStatus { lacks, checks, ..AppStatus::default() });
     assert_eq!(keys(&Known { app, ..reruns() }), ["app-reruns", too_often]);
